@@ -1,0 +1,1 @@
+"""mixflow: the laboratory for watching a transformer learn a hidden correspondence, exactly."""

@@ -1,0 +1,96 @@
+"""The K-mixture of linear classification: the identifier c_k says which signal v_k carries the label (docs/mathematics.md §1)."""
+
+import itertools
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from ..checks import whole
+from ..errors import SpecError
+from .finite import FiniteTask, check_gram, check_probabilities
+
+ATOM_LIMIT = 4096  # beyond this a list of atoms no longer fits a useful dataset; K = 8 has 2048, K = 9 has 4608
+
+
+@dataclass(frozen=True)
+class Mixture:
+    """K classes; a sample holds the tokens c_k, s_1 v_1, …, s_K v_K and has the label s_k.
+
+    classes  K, at least 1
+    priors   K class probabilities; uniform if not given
+    gram     Γ, the 2K×2K Gram matrix of (c1..cK, v1..vK); identity (orthonormal) if not given
+
+    >>> Mixture(classes=2).population().names[1]
+    'c1 +v1 -v2'
+    """
+
+    classes: int = 2
+    priors: Sequence[float] | None = None
+    gram: Sequence[Sequence[float]] | None = None
+
+    def __post_init__(self):
+        put = lambda name, value: object.__setattr__(self, name, value)  # noqa: E731 (the dataclass is frozen)
+        put("classes", whole("classes", self.classes, fix="classes=2 is the paper's task"))
+        if self.priors is not None:
+            put("priors", tuple(check_probabilities("priors", self.priors, self.classes).tolist()))
+        if self.gram is not None:
+            gram = np.array(self.gram, float)
+            check_gram(gram, 2 * self.classes)
+            put("gram", tuple(map(tuple, gram.tolist())))
+
+    @property
+    def features(self):
+        """("c1", …, "cK", "v1", …, "vK")"""
+        K = self.classes
+        return tuple([f"c{k + 1}" for k in range(K)] + [f"v{k + 1}" for k in range(K)])
+
+    @property
+    def uniform(self):
+        """Whether every class is equally likely and the features are orthonormal, as the symmetric model needs."""
+        K = self.classes
+        flat = self.priors is None or np.allclose(self.priors, 1 / K, rtol=0, atol=1e-15)
+        return flat and (self.gram is None or np.array_equal(np.array(self.gram), np.eye(2 * K)))
+
+    @property
+    def listable(self):
+        """Whether the K·2^K atoms are few enough to be listed one by one."""
+        return self.classes <= 30 and self.classes * 2**self.classes <= ATOM_LIMIT
+
+    def population(self):
+        """All K·2^K atoms (k, s) with their probabilities, as a FiniteTask."""
+        K = self.classes
+        if not self.listable:
+            raise SpecError(
+                f"classes = {K} has {K}·2^{K} atoms, above the limit of {ATOM_LIMIT} that can be listed (K ≤ 8); "
+                "use width=inf with uniform priors, which trains any K with model='symmetric'."
+            )
+        priors = np.full(K, 1 / K) if self.priors is None else np.array(self.priors)
+        signs = list(itertools.product((1.0, -1.0), repeat=K))
+        atoms = [(k, s) for k in range(K) for s in signs]
+        return self.finite(atoms, np.repeat(priors / 2**K, 2**K))
+
+    def finite(self, atoms, probabilities):
+        """The FiniteTask of the given atoms (k, s): class index and signs."""
+        return FiniteTask(
+            features=self.features,
+            atoms=[[(f"c{k + 1}", 1.0), *((f"v{j + 1}", sign) for j, sign in enumerate(s))] for k, s in atoms],
+            labels=[s[k] for k, s in atoms],
+            probabilities=probabilities,
+            gram=None if self.gram is None else np.array(self.gram),
+            hard=[s[k] * sum(s) <= 0 for k, s in atoms],
+        )
+
+    def sample(self, n, seed, *, test_fraction=0.25):
+        """Draw n samples from `seed` and split them into train and test; the result is a task of its own."""
+        from .sample import Sample
+
+        return Sample(task=self, n=n, seed=seed, test_fraction=test_fraction)
+
+    def spec(self):
+        """A JSON-ready description from which `from_spec` builds an equal task."""
+        return {"kind": "mixture", "classes": self.classes, "priors": self.priors, "gram": self.gram}
+
+    @classmethod
+    def from_spec(cls, spec):
+        return cls(**{key: value for key, value in spec.items() if key != "kind"})
