@@ -82,7 +82,7 @@ def observe(dataset, task):
     import xarray as xr
 
     task = task.population()
-    lead = dataset["margin"].dims[:-1]  # time, and run for a batch
+    lead = tuple(sorted(dim for dim in dataset["margin"].dims if dim != "atom"))  # time, or run and time for a batch
     order = lambda name, *dims: dataset[name].transpose(*lead, *dims).values  # noqa: E731
     margin, w = order("margin", "atom"), order("w", "head", "feature")
     A = order("A", "head", "key", "query")
