@@ -62,7 +62,7 @@ def test_agrees_with_the_twin_token_by_token(seed, K, scale):
     for task in (Mixture(K), uneven):
         w, A = random_state(task, seed, scale=scale)
         X, present = twin.tokens(task)
-        z, P, phi = twin.forward(X, present, w, A, 0.5)
+        z, _, phi = twin.forward(X, present, w, A, 0.5)
         np.testing.assert_allclose(forward.preactivation(task, w, A, 0.5), z, rtol=1e-12, atol=1e-12 * scale)
         np.testing.assert_allclose(forward.features(task, A), phi, rtol=0, atol=1e-12)
 
@@ -109,13 +109,16 @@ def test_margin_is_the_label_times_the_difference_of_the_heads():
     assert forward.margin(uneven, z).tolist() == [0.5, 1.0, 3.0]
 
 
-@pytest.mark.parametrize("call", [
-    lambda: forward.features(Mixture(2), np.zeros((2, 3, 3))),
-    lambda: forward.preactivation(Mixture(2), np.zeros((2, 3)), np.zeros((2, 4, 4)), 0.5),
-    lambda: forward.margin(Mixture(2), np.zeros((2, 5))),
-])
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda: forward.features(Mixture(2), np.zeros((2, 3, 3))),
+        lambda: forward.preactivation(Mixture(2), np.zeros((2, 3)), np.zeros((2, 4, 4)), 0.5),
+        lambda: forward.margin(Mixture(2), np.zeros((2, 5))),
+    ],
+)
 def test_wrong_shapes_are_named(call):
-    with pytest.raises(SpecError, match="has shape .* expected"):
+    with pytest.raises(SpecError, match=r"has shape .* expected"):
         call()
 
 
@@ -171,4 +174,6 @@ def test_the_twin_starts_where_the_transformer_says():
     transformer = Transformer(width=5, seed=4)
     run = twin.twin_descent(Mixture(2), transformer, 0.1, 3, 2)
     assert run["time"] == pytest.approx([0, 0.2, 0.3])
-    assert all(np.array_equal(run[name][0], value) for name, value in start(transformer, Mixture(2).population()).items())
+    assert all(
+        np.array_equal(run[name][0], value) for name, value in start(transformer, Mixture(2).population()).items()
+    )

@@ -49,7 +49,9 @@ def test_ties_count_as_half_and_rounding_is_a_tie():
     margin = np.where(TASK.hard, 1e-16 * (-1) ** np.arange(8), 1.0)
     assert observables.accuracy(TASK, np.zeros(8)) == pytest.approx(0.5)
     assert observables.accuracy(TASK, margin) == pytest.approx(0.75)
-    assert observables.accuracy(TASK, np.where(np.arange(8) < 4, 1.0, -1.0)) == pytest.approx(0.75)  # the prior of class 1
+    assert observables.accuracy(TASK, np.where(np.arange(8) < 4, 1.0, -1.0)) == pytest.approx(
+        0.75
+    )  # the prior of class 1
 
 
 def test_alignment_uses_the_norm_of_the_features():
@@ -102,7 +104,12 @@ def dataset(task, run, bias=0.5):
             "margin": (("time", "atom"), forward.margin(task, z)),
         },
         coords={
-            "time": run["time"], "head": ["+", "-"], "feature": names, "key": names, "query": names, "atom": list(task.names)
+            "time": run["time"],
+            "head": ["+", "-"],
+            "feature": names,
+            "key": names,
+            "query": names,
+            "atom": list(task.names),
         },
     )
 

@@ -27,7 +27,10 @@ def separable_by_highs(X):
 
     n, d = X.shape
     result = linprog(
-        np.append(np.zeros(d), -1), A_ub=np.hstack([-X, np.ones((n, 1))]), b_ub=np.zeros(n), bounds=[(-1, 1)] * d + [(None, 1)]
+        np.append(np.zeros(d), -1),
+        A_ub=np.hstack([-X, np.ones((n, 1))]),
+        b_ub=np.zeros(n),
+        bounds=[(-1, 1)] * d + [(None, 1)],
     )
     return -result.fun > 1e-9
 
@@ -98,7 +101,9 @@ def test_one_head_that_looks_from_the_identifier_at_its_signal(B):
 def test_the_construction_reaches_at_least_its_own_margin(K):
     """w_h = 1 on every c, of joint length √(2K), gives every sample the margin of §9; the best w does no worse."""
     C, B = 3.0, 4.0
-    own = (math.exp(C) / (math.exp(C) + math.exp(-B) + K - 1) - math.exp(C) / (math.exp(C) + math.exp(B) + K - 1)) / (K + 1)
+    own = (math.exp(C) / (math.exp(C) + math.exp(-B) + K - 1) - math.exp(C) / (math.exp(C) + math.exp(B) + K - 1)) / (
+        K + 1
+    )
     best = feature_margin(Mixture(K), construction(K, C, B), samples="all")
     assert best >= own / math.sqrt(2 * K) - 1e-14
     assert feature_margin(Mixture(K), construction(K, C, B)) >= best - 1e-14

@@ -7,7 +7,7 @@ dataset, with names on every axis.
 import numpy as np
 
 from ..models import forward
-from ..models.forward import features as attention_features  # noqa: F401 (public here: φ_h(a), (..., head, atom, F))
+from ..models.forward import features as attention_features  # φ_h(a), (..., head, atom, F)
 
 # |y F| below this is a tie. Symmetric states give F = 0 exactly, but the two heads round differently (1e-16 per unit of
 # z); margins that training has produced are many orders larger.
@@ -19,7 +19,9 @@ def losses(task, margin):
     task = task.population()
     each = np.logaddexp(0, -np.asarray(margin, float))
     every = np.ones(len(task.labels), bool)
-    return {name: _mean(task, each, chosen) for name, chosen in (("all", every), ("easy", ~task.hard), ("hard", task.hard))}
+    return {
+        name: _mean(task, each, chosen) for name, chosen in (("all", every), ("easy", ~task.hard), ("hard", task.hard))
+    }
 
 
 def accuracy(task, margin):

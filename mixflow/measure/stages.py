@@ -136,7 +136,8 @@ def _convergence(run, T2, otherwise=""):
         return _none("convergence", otherwise)
     law = decay(run.time, run.loss, T2)
     if law["fall"] < FALL:
-        return _none("convergence", f"the loss fell only {law['fall']:.3g}-fold since t = {T2:.6g}: the run stopped early", law)
+        reason = f"the loss fell only {law['fall']:.3g}-fold since t = {T2:.6g}: the run stopped early"
+        return _none("convergence", reason, law)
     if law["slope"] > STALLED:
         return _none("convergence", f"the loss stalls at {law['loss_at_end']:.3g} (slope {law['slope']:.2f})", law)
     complete = bool(abs(law["slope"] - 1) <= LAW_TOLERANCE)
@@ -194,7 +195,8 @@ def decay(time, loss, T2):
     Times are taken where the loss passes half-octave levels, so neither save spacing nor t* matters, and the later half of
     the levels (at least four) is fitted, because the law is about the limit.
     """
-    low = np.maximum(np.minimum.accumulate(loss), 1e-300)  # descent may flicker at kinks; the record low is what a level crossing sees
+    # Descent may flicker at kinks; the record low is what a level crossing sees.
+    low = np.maximum(np.minimum.accumulate(loss), 1e-300)
     top, end = float(np.exp(np.interp(T2, time, np.log(low)))), float(low[-1])
     levels = top * 2 ** (-0.5 * np.arange(int(2 * math.log2(top / end)) + 1))
     result = {"loss_at_start": top, "loss_at_end": end, "fall": top / end}

@@ -51,7 +51,9 @@ class Trajectory:
         names = ("loss", "loss_easy", "loss_hard", "w", "A", "z", "margin")
         missing = [name for name in names if name not in dataset]
         if missing:
-            raise SpecError(f"the dataset lacks {', '.join(missing)}: stages are read from {', '.join(names)} over time.")
+            raise SpecError(
+                f"the dataset lacks {', '.join(missing)}: stages are read from {', '.join(names)} over time."
+            )
         return cls(dataset["time"].values, *(dataset[name].transpose("time", ...).values for name in names))
 
     @classmethod

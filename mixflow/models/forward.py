@@ -108,7 +108,9 @@ def _mass(M, S):
     matrix product, 2 n T² multiplications in place of n T² exponentials.
     """
     E = np.exp(S - S.max(axis=-2, keepdims=True))  # (i, key, query)
-    Z = M @ np.maximum(E, np.exp(-SPREAD - 50))  # (i, n, query); the floor only touches slices that are done again below
+    Z = M @ np.maximum(
+        E, np.exp(-SPREAD - 50)
+    )  # (i, n, query); the floor only touches slices that are done again below
     R = M / (M.sum(axis=1, keepdims=True) * Z)  # (i, n, query)
     mass = M * (R @ E.swapaxes(-1, -2))  # (i, n, key)
     wide = np.ptp(S, axis=-2).max(axis=-1) > SPREAD
