@@ -27,7 +27,7 @@ import numpy as np
 
 from ..checks import one_of
 from ..errors import SpecError
-from ..models.forward import features
+from ..models.forward import CHUNK, features
 from ..models.transformer import embedding
 
 
@@ -118,13 +118,16 @@ def feature_margin(task, A, *, samples="hard", heads="both"):
     samples  "hard", "easy", "all" or n booleans; NaN if the task has none of the kind
     heads    "both" (joint, the network's own margin), "+" or "-" (that head's features alone)
     """
-    task = task.population()
-    points, labels = feature_points(task, A, samples=samples, heads=heads)
-    lead = points.shape[:-2]
-    if not len(labels):
-        return np.full(lead, np.nan)
-    flat = points.reshape(-1, *points.shape[-2:])
-    return np.array([max_margin(X, labels).margin for X in flat]).reshape(lead)
+    task, A = task.population(), np.asarray(A, float)
+    lead = A.shape[:-3]
+    flat = A.reshape(-1, *A.shape[-3:])
+    step = max(1, CHUNK // task.count.size)  # times at once: all of them need not fit in memory
+    margins = np.full(len(flat), np.nan)
+    for i in range(0, len(flat), step):
+        points, labels = feature_points(task, flat[i : i + step], samples=samples, heads=heads)
+        if len(labels):
+            margins[i : i + step] = [max_margin(X, labels).margin for X in points]
+    return margins.reshape(lead)[()]
 
 
 def feature_points(task, A, *, samples="hard", heads="both"):

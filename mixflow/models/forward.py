@@ -43,7 +43,8 @@ def key_mass(task, A):
 def features(task, A):
     """Attention-averaged features φ_h(a) in feature coordinates, z_h(a) = b + φ_h(a)·w_h: (..., h, n, F)."""
     task, A = _checked(task, A)
-    return key_mass(task, A) @ _token_matrix(task)
+    X, shape = _token_matrix(task), (len(task.count), len(task.features))
+    return _chunked(lambda S: _mass(task.count, S) @ X, scores(task, A), shape)
 
 
 def preactivation(task, w, A, bias):
@@ -96,7 +97,7 @@ def _chunked(function, S, shape):
     lead, T = S.shape[:-2], S.shape[-1]
     S = S.reshape(-1, T, T)
     out = np.empty((len(S), *shape))
-    for part in _parts(len(S), int(np.prod(shape))):
+    for part in _parts(len(S), max(int(np.prod(shape)), shape[0] * T)):
         out[part] = function(S[part])
     return out.reshape(*lead, *shape)
 
