@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from mixflow.errors import SpecError
 from mixflow.measure.separability import feature_margin, feature_points, max_margin
+from mixflow.models import forward
 from mixflow.tasks import FiniteTask, Mixture
 
 pytestmark = pytest.mark.filterwarnings("error")
@@ -138,6 +139,17 @@ def test_norms_are_those_of_the_feature_vectors():
     A = np.zeros((2, 4, 4))
     long = Mixture(2, gram=4 * np.eye(4))
     assert feature_margin(long, A, samples="easy") == pytest.approx(2 * 2 / 3, abs=1e-14)
+
+
+def test_the_joint_points_are_the_network_with_every_neuron_on():
+    """A short separator is a network that is right on every sample, by its margin times its length."""
+    task, A = Mixture(3).population(), construction(3, 3.0, 4.0)
+    points, labels = feature_points(task, A, samples="all")
+    best = max_margin(points, labels)
+    w = 0.1 * best.separator.reshape(2, 6)
+    margin = forward.margin(task, forward.preactivation(task, w, A, 0.5))
+    np.testing.assert_allclose(margin, 0.1 * labels * (points @ best.separator), rtol=0, atol=1e-15)
+    assert margin.min() == pytest.approx(0.1 * best.margin, abs=1e-15)
 
 
 def test_leading_axes_and_heads():

@@ -86,6 +86,7 @@ def test_boundaries_survive_noise():
     noisy = {name: getattr(clean, name) for name in clean.__dataclass_fields__}
     for name in ("loss", "loss_easy", "loss_hard"):
         noisy[name] = noisy[name] * np.exp(0.02 * rng.standard_normal(len(clean.time)))
+    noisy["loss_hard"][50] /= 10  # an outlier on the plateau is no boundary
     before, after = detect(clean), detect(Trajectory(**noisy))
     assert after[1].end == pytest.approx(before[1].end, rel=0.02)
     assert after[2].found
@@ -93,13 +94,13 @@ def test_boundaries_survive_noise():
 
 @pytest.mark.parametrize("steps", [(1000, 5000, 5000), (400, 6100, 3000)])
 @pytest.mark.parametrize("every", [1, 7, 37, 130])
-def test_the_switches_of_three_stages_are_found_within_two_percent(steps, every):
+def test_the_switches_of_three_stages_are_found_between_saves(steps, every):
     run = staged(steps)
     keep = np.arange(0, len(run["time"]), every)
     found = detect(trajectory(run, keep=keep))
     T1, T2 = 0.1 * steps[0], 0.1 * (steps[0] + steps[1])
-    assert found[0].end == found[1].start == pytest.approx(T1, rel=0.02)
-    assert found[1].end == found[2].start == pytest.approx(T2, rel=0.02)
+    assert found[0].end == found[1].start == pytest.approx(T1, rel=2e-3)
+    assert found[1].end == found[2].start == pytest.approx(T2, rel=2e-3)
     assert all(stage.found for stage in found)
 
 
