@@ -1,6 +1,5 @@
 """Gradient descent in chunks: one compiled program serves any number of steps, shows progress and can stop anywhere."""
 
-import math
 import threading
 import time
 from dataclasses import dataclass, field
@@ -94,7 +93,7 @@ def descend(model, states, parameters, steps, save_every, *, first=0, record_fir
         history.parts.append(part)
     budget = 64  # steps in the next call, adapted to CALL_SECONDS
     try:
-        while at < steps and not (history.diverged and len(history.diverged) == model.lanes):
+        while at < steps and len(history.diverged) < model.lanes:
             to_save = min(save_every - at % save_every, steps - at)
             if to_save < save_every or save_every > budget:
                 saves, stride = 1, min(to_save, max(budget, 1))
@@ -116,6 +115,9 @@ def descend(model, states, parameters, steps, save_every, *, first=0, record_fir
                 progress(at, steps)
     except KeyboardInterrupt:
         history.interrupted = True
+        if at > history.steps[-1]:  # stopped between two saves: record where it stands, so that nothing computed is lost
+            history.parts.append(advance(1, 0)[1])
+            history.steps.append(at)
     return history
 
 
@@ -151,24 +153,19 @@ def _find_divergence(model, history, before, part, at, stride, record, parameter
 
     NaN never heals, so the step is found by bisection: replay the chunk from its start to a given length.
     """
-    bad = lambda part: ~np.all([np.isfinite(x).all(axis=tuple(range(1, x.ndim - 1))) for x in part.values()], axis=0)  # noqa: E731
-    broken = bad(part) if model.lanes > 1 else ~np.all(
-        [np.isfinite(x).all(axis=tuple(range(1, x.ndim)))[:, None] for x in part.values()], axis=0
-    )
-    broken = broken.reshape(len(broken), -1, model.lanes).any(axis=1)  # (saves, lanes); heads lie side by side in lanes
+    broken = np.any([~_finite_lanes(x, model.lanes) for x in part.values()], axis=0)  # (saves, lanes)
     for lane in np.flatnonzero(broken[-1]):
         if lane in history.diverged:
             continue
         low, high = 0, stride * (int(np.argmax(broken[:, lane])) + 1)  # finite after `low` steps, not after `high`
         while high - low > 1:
             middle = (low + high) // 2
-            replay = {name: np.asarray(x)[:1] for name, x in record(before, parameters, at, 1, middle)[1].items()}
-            flat = [x.reshape(-1, model.lanes)[:, lane] for x in replay.values()]
-            finite = all(np.isfinite(x).all() for x in flat)
+            replay = record(before, parameters, at, 1, middle)[1]
+            finite = all(_finite_lanes(np.asarray(x)[:1], model.lanes)[0, lane] for x in replay.values())
             low, high = (middle, high) if finite else (low, middle)
         history.diverged[int(lane)] = at + high
 
 
-def save_count(steps, save_every):
-    """How many saves a run of this length records."""
-    return 1 + math.ceil(steps / save_every)
+def _finite_lanes(x, lanes):
+    """(saves, lanes): whether everything recorded of a lane is finite; the last axis is lanes, or (head, lane) flattened."""
+    return np.isfinite(x).reshape(len(x), -1, lanes).all(axis=1)

@@ -126,14 +126,31 @@ def preactivation(y, n, K, w, D, O, b):  # noqa: E741 (off-diagonal entries)
     return b + (query_c + query_own + n * query_plus + m * query_minus) / (K + 1)
 
 
+def type_preactivation(history, K, bias):
+    """z of both heads and all 2K atom types along a history: (time, 2, 2K), types ordered as in `atom_types`."""
+    lanes_last = {name: np.moveaxis(history[name], 0, -1) for name in ("w", "A")}
+    n = np.arange(K, dtype=float)[:, None]
+    off = (lanes_last["A"][0] - lanes_last["A"][1]) / K
+    diagonal = lanes_last["A"][1] + off
+    z = [np.asarray(preactivation(y, n, float(K), lanes_last["w"], diagonal, off, bias)) for y in (1, -1)]
+    plus = np.concatenate(z)  # (2K, time)
+    minus = np.concatenate([z[1][::-1], z[0][::-1]])  # z_-(y, n) = z_+(-y, K-1-n)
+    return np.stack([plus.T, minus.T], axis=1)
+
+
 def binomial(K):
     """Probability of n positive signs among K-1, n = 0..K-1; exact integers, rounded once."""
     total = 1 << (K - 1)
+    return np.array([choices / total for choices in _choices(K)])
+
+
+def _choices(K):
+    """C(K-1, n) for n = 0..K-1, as exact integers."""
     row, value = [], 1
     for n in range(K):
-        row.append(value / total)
+        row.append(value)
         value = value * (K - 1 - n) // (n + 1)
-    return np.array(row)
+    return row
 
 
 def expand(state, K):
@@ -158,5 +175,12 @@ def atom_types(K):
     names = [f"y={'+' if y > 0 else '-'} n={n}" for y in (1, -1) for n in range(K)]
     y = np.repeat([1, -1], K)
     n = np.tile(np.arange(K), 2)
-    multiplicity = np.array([float(K * math.comb(K - 1, k)) for k in n]) if K <= 1000 else K * 2.0 ** (K - 1) * binomial(K)[n]
+    multiplicity = np.tile([_as_float(K * choices) for choices in _choices(K)], 2)
     return names, y, n, multiplicity
+
+
+def _as_float(number):
+    try:
+        return float(number)
+    except OverflowError:  # K·C(K-1, n) leaves float64 from K ≈ 1020 on; probabilities do not
+        return math.inf
