@@ -131,9 +131,8 @@ def main():
     assert error < 1e-10
 
     state, loss, switch_off = mean_field(), np.empty(STEPS), None
-    print(
-        "\n  step    time      loss  least margin: easy    hard   (head +)  w·c      w·v   A[c1,v1]  A[c1,v2]  A[v1,c1]"
-    )
+    print("\n                          least margin yF    head +")
+    print("  step    time      loss     easy     hard      w·c      w·v  A[c1,v1]  A[c1,v2]  A[v1,c1]")
     for step in range(STEPS):
         w, A, *_ = state
         state, z, margin, loss[step] = gram_step(*state)
