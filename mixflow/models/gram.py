@@ -3,7 +3,7 @@
 import numpy as np
 
 from ..jaxed import jax
-from .lanes import LANES, exp, keep, logistic, product, transpose
+from .lanes import LANES, contract, exp, keep, logistic, product, transpose
 from .transformer import start
 
 
@@ -80,7 +80,7 @@ class Gram:
         """
         jnp, task = jax().numpy, self.task
         f, c, M = task.token_feature, task.token_coefficient, task.count
-        T, n = len(f), len(M)
+        T = len(f)
         cc = (c[:, None] * c)[:, :, None]
         u = c[:, None] * w[f]
         if np.all(np.abs(cc) == 1):  # signs only: e^{-x} is 1/e^x, which saves most of the exponentials
@@ -89,8 +89,7 @@ class Gram:
         else:
             E = exp(cc * A[f][:, f])
         E, uE = keep(E, u[:, None] * E)
-        Z = sum(M[:, k, None, None] * E[None, k] for k in range(T))  # (n, T, lanes)
-        N = sum(M[:, k, None, None] * uE[None, k] for k in range(T))
+        Z, N = contract(M, E), contract(M, uE)  # (n, T, lanes)
         share = (M / task.length[:, None])[:, :, None] / jnp.where(M[:, :, None] > 0, Z, 1.0)  # M[a,q] / (L_a Z_aq)
         O = N / jnp.where(M[:, :, None] > 0, Z, 1.0)  # noqa: E741 (the paper-side name of the attention output)
         share, O = keep(share, O)  # noqa: E741
@@ -98,8 +97,7 @@ class Gram:
         r = keep(self.gate(z, parameters["probability"]))
         R = r[:, None] * share
         R, RO = keep(R, R * O)
-        MR = sum(M[a, :, None, None] * R[None, a] for a in range(n))  # (T, T, lanes)
-        MRO = sum(M[a, :, None, None] * RO[None, a] for a in range(n))
+        MR, MRO = contract(M.T, R), contract(M.T, RO)  # (T, T, lanes)
         g_u, g_S = keep(c[:, None, None] * E * MR, cc * (uE * MR - E * MRO))
         g_w = self.fold(sum(g_u[:, q] for q in range(T)))
         if self.tie_values:

@@ -65,3 +65,15 @@ def keep(*arrays):
     """Compute `arrays` once here: without the barrier XLA computes them again inside every kernel that reads them."""
     kept = jax().lax.optimization_barrier(arrays)
     return kept if len(kept) > 1 else kept[0]
+
+
+UNROLL = 24  # rows up to which a sum over atoms is written out (K ≤ 3); beyond, a matrix product is faster to compile and run
+
+
+def contract(M, X):
+    """Σ_k M[i, k] X[k, …, lanes] for a constant matrix M: (i, …, lanes)."""
+    jnp = jax().numpy
+    if max(M.shape) <= UNROLL:
+        column = lambda k: M[:, k].reshape(-1, *[1] * (X.ndim - 1))  # noqa: E731
+        return sum(column(k) * X[None, k] for k in range(M.shape[1]))
+    return jnp.dot(M, X.reshape(len(X), -1)).reshape(len(M), *X.shape[1:])
