@@ -20,3 +20,11 @@ class DivergedError(MixflowError, ArithmeticError):
         super().__init__(message)
         self.step = step
         self.run = run
+
+
+class Interrupted(KeyboardInterrupt):
+    """Ctrl-C during a run; `run` holds everything computed until then."""
+
+    def __init__(self, message, *, run=None):
+        super().__init__(message)
+        self.run = run

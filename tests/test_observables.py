@@ -41,7 +41,8 @@ def test_the_loss_is_the_mixture_of_easy_and_hard_at_any_margin(margin):
 def test_no_hard_samples_give_nan_without_a_warning():
     task = FiniteTask(features=("v1",), atoms=[[("v1", 1)], [("v1", -1)]], labels=[1, -1])
     got = observables.losses(task, np.ones((3, 2)))
-    assert np.isnan(got["hard"]).all() and got["hard"].shape == (3,)
+    assert np.isnan(got["hard"]).all()
+    assert got["hard"].shape == (3,)
     np.testing.assert_allclose(got["easy"], got["all"])
 
 
@@ -68,7 +69,8 @@ def test_alignment_uses_the_norm_of_the_features():
 def test_the_identifier_as_key_and_as_query():
     A = np.arange(32.0).reshape(2, 4, 4)
     got = observables.attention_scores(Mixture(2), A)
-    assert got["identifier_as_key"].shape == (2, 2, 4) and got["identifier_as_query"].shape == (2, 4, 2)
+    assert got["identifier_as_key"].shape == (2, 2, 4)
+    assert got["identifier_as_query"].shape == (2, 4, 2)
     assert got["identifier_as_key"][0, 1, 3] == A[0, 1, 3]  # c2 as key of the query v2
     assert got["identifier_as_query"][1, 3, 0] == A[1, 3, 0]  # c1 as query of the key v2
 
@@ -120,7 +122,8 @@ def test_observe_names_every_axis_and_agrees_with_the_run():
     data = dataset(task, run)
     got = observables.observe(data, task)
     np.testing.assert_allclose(got.loss, run["loss"], rtol=0, atol=1e-15)
-    assert got.accuracy.values[0] == 0.5 and got.accuracy.values[-1] == 1.0
+    assert got.accuracy.values[0] == 0.5
+    assert got.accuracy.values[-1] == 1.0
     assert float(got.score_identifier_as_key.sel(identifier="c1", query="v1", head="+")[-1]) == run["A"][-1, 0, 0, 2]
     assert float(got.score_identifier_as_query.sel(identifier="c2", key="v1", head="-")[-1]) == run["A"][-1, 1, 2, 1]
     z = 0.5 + (got.phi * data.w).sum("feature")

@@ -45,7 +45,9 @@ def test_two_points_by_hand():
 
 def test_opposite_points_have_margin_zero_not_negative():
     result = max_margin([[1.0, 0.0], [1.0, 0.0]], [1, -1])
-    assert result.margin == 0 and not result.separable and result.upper <= 1e-15
+    assert result.margin == 0
+    assert not result.separable
+    assert result.upper <= 1e-15
 
 
 @pytest.mark.parametrize("K", [2, 3, 4, 5])
@@ -83,7 +85,7 @@ def test_hard_samples_weighted_by_hand(alpha, beta, gamma):
 
 @pytest.mark.parametrize("B", [0.3, 1.0, 4.0])
 def test_one_head_that_looks_from_the_identifier_at_its_signal(B):
-    """A[v_k, c_k] = −B alone: y φ of the hard samples is a segment in the plane of (v1 + v2, c1 + c2), by class symmetry."""
+    """A[v_k, c_k] = −B alone: by class symmetry the hull of y φ is a segment in the plane of (v1 + v2, c1 + c2)."""
     A = construction(2, 0.0, B)
 
     def point(y):
@@ -117,7 +119,8 @@ def test_certificates_meet_and_highs_agrees(seed, n, d, shift):
     X = rng.standard_normal((n, d)) + 2 * shift
     result = max_margin(X, np.ones(n))
     assert result.separable == separable_by_highs(X)
-    assert result.weights.min() >= 0 and result.weights.sum() == pytest.approx(1)
+    assert result.weights.min() >= 0
+    assert result.weights.sum() == pytest.approx(1)
     assert result.upper == pytest.approx(np.linalg.norm(result.weights @ X), abs=1e-12)
     if result.separable:
         assert np.linalg.norm(result.separator) == pytest.approx(1)
@@ -161,7 +164,8 @@ def test_leading_axes_and_heads():
     single = np.maximum(feature_margin(Mixture(2), A, heads="+"), feature_margin(Mixture(2), A, heads="-"))
     assert (margins >= single - 1e-13).all()  # two heads can ignore one
     points, labels = feature_points(Mixture(2), A, samples=np.arange(8) < 3)
-    assert points.shape == (3, 2, 3, 8) and labels.shape == (3,)
+    assert points.shape == (3, 2, 3, 8)
+    assert labels.shape == (3,)
 
 
 def test_no_such_samples_and_bad_choices():

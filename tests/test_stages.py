@@ -9,6 +9,8 @@ import xarray as xr
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import mixflow
+from mixflow.dynamics import GradientDescent
 from mixflow.errors import SpecError
 from mixflow.measure import observables
 from mixflow.measure.seeds import interval
@@ -58,13 +60,13 @@ def boundaries(stages):
 def test_simultaneous_descent_has_three_stages_at_the_known_events():
     neurons, attention, convergence = detect(trajectory(descent()))
     assert [stage.name for stage in (neurons, attention, convergence)] == list(NAMES)
-    assert neurons.start == 0 and neurons.end == attention.start == pytest.approx(
-        12.197, abs=0.1
-    )  # η = 0.1, not the flow
+    assert neurons.start == 0
+    assert neurons.end == attention.start == pytest.approx(12.197, abs=0.1)
     assert attention.evidence["plateau"] == pytest.approx(np.log(2), abs=1e-7)
     assert attention.end == convergence.start == pytest.approx(201.87, abs=0.1)
     assert abs(attention.evidence["steepest_fall"] - attention.end) < 0.1 * attention.end
-    assert convergence.end == 2000 and convergence.complete
+    assert convergence.end == 2000
+    assert convergence.complete
     law = convergence.evidence
     run = descent()
     late = run["time"] > 500
@@ -72,7 +74,7 @@ def test_simultaneous_descent_has_three_stages_at_the_known_events():
     np.testing.assert_allclose(fitted, run["loss"][late], rtol=0.15)
 
 
-@pytest.mark.parametrize("every, tolerance", [(2, 0.05), (5, 0.3), (8, 0.6)])
+@pytest.mark.parametrize(("every", "tolerance"), [(2, 0.05), (5, 0.3), (8, 0.6)])
 def test_boundaries_do_not_depend_on_the_save_spacing(every, tolerance):
     fine, coarse = detect(trajectory(descent())), detect(trajectory(descent(), keep=slice(None, None, every)))
     assert coarse[0].end == pytest.approx(fine[0].end, abs=tolerance)
@@ -106,20 +108,25 @@ def test_the_switches_of_three_stages_are_found_between_saves(steps, every):
 
 def test_three_stages_stopped_in_the_second():
     neurons, attention, convergence = detect(trajectory(staged(), keep=slice(0, 4000, 10)))
-    assert neurons.complete and attention.found and not attention.complete
-    assert not convergence.found and "only the attention moves" in convergence.evidence["reason"]
+    assert neurons.complete
+    assert attention.found
+    assert not attention.complete
+    assert not convergence.found
+    assert "only the attention moves" in convergence.evidence["reason"]
 
 
 def test_frozen_attention_has_no_attention_stage():
     neurons, attention, convergence = detect(trajectory(descent(steps=3000, train_attention=False)))
-    assert neurons.found and not neurons.complete and neurons.evidence["switch_off"] == pytest.approx(12.2, abs=0.1)
+    assert neurons.found
+    assert not neurons.complete
+    assert neurons.evidence["switch_off"] == pytest.approx(12.2, abs=0.1)
     assert [stage.found for stage in (attention, convergence)] == [False, False]
     assert attention.evidence["reason"] == "the attention never moved"
     assert "no such stage (the attention never moved)" in str(attention)
 
 
 @pytest.mark.parametrize(
-    "stop, found, complete",
+    ("stop", "found", "complete"),
     [
         (100, (True, False, False), (False, False, False)),
         (1000, (True, True, False), (True, False, False)),
@@ -135,7 +142,7 @@ def test_a_run_stopped_early_says_so(stop, found, complete):
 
 
 @pytest.mark.parametrize(
-    "law, found, word",
+    ("law", "found", "word"),
     [
         (lambda s: np.exp(-s / 100), True, "still running"),  # falls, but not like 1/t
         (lambda s: 1 / (1 + s / 7), True, "to 2000"),
@@ -150,24 +157,29 @@ def test_convergence_is_judged_by_how_the_loss_falls(law, found, word):
     loss[after] = 0.2 * law(plain.time[after] - T2)
     series = {name: getattr(plain, name) for name in plain.__dataclass_fields__} | {"loss": loss}
     convergence = detect(Trajectory(**series))[2]
-    assert convergence.found == found and word in str(convergence), convergence
+    assert convergence.found == found
+    assert word in str(convergence)
 
 
 def test_a_large_omega_moves_the_attention_first():
     stages = detect(trajectory(descent(steps=6000, save_every=20, learning_rate=0.01, omega=15.0)))
-    assert not stages[0].found and "attention moved first" in stages[0].evidence["reason"]
-    assert stages[1].found and stages[1].start == 0
+    assert not stages[0].found
+    assert "attention moved first" in stages[0].evidence["reason"]
+    assert stages[1].found
+    assert stages[1].start == 0
 
 
 @pytest.mark.parametrize("omega", [0.05, 0.9])
 def test_every_small_omega_learns_the_neurons_first(omega):
     stages = detect(trajectory(descent(steps=10_000, omega=omega)))
-    assert all(stage.found for stage in stages) and stages[0].end == pytest.approx(12.1, abs=0.2)
+    assert all(stage.found for stage in stages)
+    assert stages[0].end == pytest.approx(12.1, abs=0.2)
 
 
 def test_dead_neurons_never_move():
     stages = detect(trajectory(descent(steps=100, bias=-0.5), bias=-0.5))
-    assert not any(stage.found for stage in stages) and "take bias > 0" in stages[0].evidence["reason"]
+    assert not any(stage.found for stage in stages)
+    assert "take bias > 0" in stages[0].evidence["reason"]
 
 
 def test_one_class_needs_no_attention():
@@ -208,7 +220,7 @@ def test_switch_off_is_interpolated_from_the_smooth_side(when, spacing):
     z = 1 - (1 - np.exp(-time / 20)) / (1 - np.exp(-when / 20))  # reaches 0 at `when`, then stops falling
     z = np.where(time > when, 0.2 * z, z)
     got = switch_off(time, z[:, None])
-    assert abs(got - when) <= (0.02 if when > 2 * spacing else 1.0) * spacing + 1e-9
+    assert abs(got - when) <= (0.02 if when > 2.01 * spacing else 1.0) * spacing + 1e-9
 
 
 def test_dataset_and_arrays_give_the_same_stages():
@@ -236,6 +248,20 @@ def test_sectors_give_the_same_stages():
     assert boundaries(detect(sectors)) == pytest.approx(np.array(boundaries(detect(plain))), rel=1e-9)
 
 
+def test_eight_classes_are_read_from_sectors_and_stall_with_one_kind_of_sample_wrong():
+    """At t = 30000 the loss of K = 8 sits on a second plateau: 1 sample in 128 is wrong, its margin near −2."""
+    method = GradientDescent(learning_rate=0.5, steps=60_000, save_every=150)
+    data = mixflow.train(Mixture(8), Transformer(), method).dataset
+    assert "A" not in data
+    neurons, attention, convergence = detect(data)
+    assert neurons.end == attention.start == pytest.approx(108.4, rel=0.02)
+    assert attention.end == pytest.approx(10_732, rel=0.01)
+    assert not convergence.found
+    assert "stalls" in convergence.evidence["reason"]
+    assert "a sample is still wrong" in convergence.evidence["reason"]
+    assert data.accuracy[-1] == pytest.approx(127 / 128)
+
+
 def test_interval_over_seeds():
     seeds = [detect(trajectory(descent(steps=4000, save_every=20, width=32, seed=seed))) for seed in range(5)]
     got = interval(seeds)
@@ -254,7 +280,10 @@ def test_interval_leaves_out_what_is_no_boundary():
     running = [Stage("neurons", 0.0, 9.0, {"complete": False}), early]
     done = [Stage("neurons", 0.0, 12.0), Stage("attention", 12.0, 200.0)]
     got = interval([running, done])
-    assert got["neurons", "end"].mean == 12 and got["neurons", "end"].found == 1 and got["neurons", "end"].total == 2
-    assert np.isnan(got["neurons", "end"].low) and np.isnan(got["convergence", "start"].mean)
+    assert got["neurons", "end"].mean == 12
+    assert got["neurons", "end"].found == 1
+    assert got["neurons", "end"].total == 2
+    assert np.isnan(got["neurons", "end"].low)
+    assert np.isnan(got["convergence", "start"].mean)
     with pytest.raises(SpecError, match="at least one run"):
         interval([])

@@ -81,15 +81,13 @@ def twin_descent(
                 G_Q - eta * (t(A) @ right + t(right) @ A) + eta**2 * t(right) @ G_K @ right,
             )
     names = ("time", "loss", "w", "A", "G_K", "G_Q")
-    return {name: np.array(column) for name, column in zip(names, zip(*saved, strict=True), strict=True)} | {
-        "every_loss": np.array(every_loss)
-    }
+    return {name: np.array(column) for name, column in zip(names, zip(*saved))} | {"every_loss": np.array(every_loss)}
 
 
 def three_stage(task, transformer, learning_rate, steps, save_every):
     """Algorithm 1 by descent: `steps` of stages 1, 2, 3; one trajectory, the switch times not marked in it."""
     parts, state, time = [], None, 0.0
-    for count, train_w in zip(steps, (True, False, True), strict=True):
+    for count, train_w in zip(steps, (True, False, True)):
         part = twin_descent(
             task, transformer, learning_rate, count, save_every, train_w, not train_w, state=state, time=time
         )

@@ -8,38 +8,25 @@ import numpy as np
 
 from ..models import forward
 from ..models.forward import features as attention_features  # φ_h(a), (..., head, atom, F)
-
-# |y F| below this is a tie. Symmetric states give F = 0 exactly, but the two heads round differently (1e-16 per unit of
-# z); margins that training has produced are many orders larger.
-TIE = 1e-12
+from .means import mean_accuracy, mean_loss
 
 
 def losses(task, margin):
-    """Mean logistic loss over "all", "easy" and "hard" samples from y·F (..., n); NaN where there are no such samples."""
+    """Mean logistic loss over "all", "easy" and "hard" samples from y·F (..., n); NaN where there are none."""
     task = task.population()
-    each = np.logaddexp(0, -np.asarray(margin, float))
-    every = np.ones(len(task.labels), bool)
-    return {
-        name: _mean(task, each, chosen) for name, chosen in (("all", every), ("easy", ~task.hard), ("hard", task.hard))
-    }
+    p, hard = task.probabilities, task.hard
+    return {"all": mean_loss(margin, p), "easy": mean_loss(margin, p * ~hard), "hard": mean_loss(margin, p * hard)}
 
 
 def accuracy(task, margin):
-    """Probability that the sign of F is the label, from y·F (..., n).
-
-    F = 0 counts as half: the untrained network answers nothing (w = 0, F = 0 on every sample) and half is what a coin
-    thrown at each tie would score, so training starts at chance, 1/2, and a plateau with undecided hard samples reads as
-    easy + hard/2. Counting ties as wrong would let rounding noise of ±1e-16 move the curve.
-    """
-    task, margin = task.population(), np.asarray(margin, float)
-    right = np.where(np.abs(margin) <= TIE, 0.5, margin > 0)
-    return _mean(task, right, np.ones(len(task.labels), bool))
+    """Probability that the sign of F is the label, from y·F (..., n); F = 0 counts as half."""
+    return mean_accuracy(margin, task.population().probabilities)
 
 
 def alignment(task, w):
     """⟨w_h, feature⟩ and its cosine, each (..., h, F), for w in feature coordinates (which are these products already).
 
-    ‖w_h‖² = wᵀ Γ⁺ w and ‖feature‖² = Γ_ff: descent from 0 never leaves the span of the features. The cosine of w = 0 is 0.
+    ‖w_h‖² = wᵀ Γ⁺ w and ‖feature‖² = Γ_ff: descent from 0 never leaves the span of the features. The cosine of 0 is 0.
     """
     task, w = task.population(), np.asarray(w, float)
     inverse = np.linalg.pinv(task.gram, hermitian=True)
@@ -80,7 +67,7 @@ def attention_probabilities(task, A):
 
 
 def observe(dataset, task):
-    """Every observable of a dataset with `w`, `A` and `margin` (atoms listed), as an xarray.Dataset on the same time."""
+    """Every observable of a dataset with `w`, `A` and `margin` (atoms listed), as a Dataset on the same time."""
     import xarray as xr
 
     task = task.population()
@@ -108,10 +95,3 @@ def observe(dataset, task):
     result["score_identifier_as_key"] = result["score"].sel(key=c).rename(key="identifier")
     result["score_identifier_as_query"] = result["score"].sel(query=c).rename(query="identifier")
     return result
-
-
-def _mean(task, each, chosen):
-    p = task.probabilities[chosen]
-    if p.sum() == 0:
-        return np.full(each.shape[:-1], np.nan)
-    return each[..., chosen] @ (p / p.sum())

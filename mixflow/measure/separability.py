@@ -8,17 +8,17 @@ A head can only use its neuron on its attention-averaged features φ_h(a), `z_h(
 The joint form is the network itself while every neuron is active: there b cancels and `F = ψ·w`, and with b > 0 a short
 enough w keeps every neuron active. Hence **the attention features are linearly separable** (joint margin > 0) exactly
 when some w makes every one of these samples right with all neurons on; that is the sense in which stage 2 must prepare
-stage 3. A free intercept is not allowed because b is not trained. Norms and products are those of R^d: for features with
-Gram matrix Γ, ⟨φ, φ'⟩ = φᵀ Γ φ' in feature coordinates.
+stage 3. A free intercept is not allowed because b is not trained. Norms and products are those of R^d: for features
+with Gram matrix Γ, ⟨φ, φ'⟩ = φᵀ Γ φ' in feature coordinates.
 
 "Hard" is the paper's question for K = 2, where uniform attention gives exactly 0. For K = 3 the hard samples alone are
 separable from the start by voting against the majority (w = −Σ v), which gets the easy ones wrong: for K ≥ 3 ask for
 samples="all", where uniform attention gives 0 for every K ≥ 2.
 
 By duality the margin is the distance from the origin to the convex hull of the points y_a φ(a), a least-squares problem
-with non-negative weights, solved by Lawson and Hanson's active-set method and polished to rounding. (SLSQP on the primal
-is three to six times slower and wrong by 1e-10 on a margin of 1e-6; HiGHS decides only whether it is positive.) The
-margin is 0, never negative, when the samples are not separable: the origin is then in the hull.
+with non-negative weights, solved by Lawson and Hanson's active-set method and polished to rounding. (SLSQP on the
+primal is three to six times slower and wrong by 1e-10 on a margin of 1e-6; HiGHS decides only whether it is positive.)
+The margin is 0, never negative, when the samples are not separable: the origin is then in the hull.
 """
 
 from dataclasses import dataclass

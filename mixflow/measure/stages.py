@@ -4,18 +4,18 @@
     attention    from T1 to T2
     convergence  from T2 to the end of the run
 
-Staged runs (some interval moves the attention while w stands still) have their switches in the trajectory: T1 is where w
-stops and A starts, T2 where A stops and w starts again. Simultaneous runs have no switches, so the boundaries are events
-of the mechanism itself:
+Staged runs (some interval moves the attention while w stands still) have their switches in the trajectory: T1 is where
+w stops and A starts, T2 where A stops and w starts again. Simultaneous runs have no switches, so the boundaries are
+events of the mechanism itself:
 
     T1  the first neuron switches off. Until then the network is linear in its neurons and the attention cannot learn
         which identifier belongs to which signal; the contrast grows only from there. (At a bias so large that no neuron
         switches off in time: where an attention score has moved by 1.)
-    T2  the loss of the hard samples has fallen to half of its plateau, the middle of its steep fall: what moves there is
-        the attention, and a level crossed steeply hardly depends on saves or noise.
+    T2  the loss of the hard samples has fallen to half of its plateau, the middle of its steep fall: what moves there
+        is the attention, and a level crossed steeply hardly depends on saves or noise.
 
-Convergence starts at T2 if the loss goes on falling, and is complete once it falls like 1/t. A stage that is not there is
-returned all the same, with `found` False and the reason.
+Convergence starts at T2 if the loss goes on falling, and is complete once it falls like 1/t. A stage that is not there
+is returned all the same, with `found` False and the reason.
 """
 
 import math
@@ -27,8 +27,8 @@ from .trajectory import Trajectory
 
 NAMES = ("neurons", "attention", "convergence")
 
-# A frozen parameter is copied, not recomputed: its saves are equal bit for bit. The tolerance only forgives the rounding
-# of a solver's interpolation.
+# A frozen parameter is copied, not recomputed: its saves are equal bit for bit. The tolerance only forgives the
+# rounding of a solver's interpolation.
 FROZEN = 1e-13
 
 # A score that moves by 1 changes the odds between two tokens by the factor e: the attention pattern is another one.
@@ -82,8 +82,8 @@ def detect(run):
     if not moved_A.any():
         return _frozen_attention(run)
     alone = np.flatnonzero(moved_A & ~moved_w)
-    # A single first step moves nothing but w (g = 0 while w = 0), so only an interval without w tells a staged run. Before
-    # the first motion of w nothing can move A either.
+    # A single first step moves nothing but w (g = 0 while w = 0), so only an interval without w tells a staged run.
+    # Before the first motion of w nothing can move A either.
     if len(alone):
         return _staged(run, moved_w, moved_A, alone[0], alone[-1])
     return _simultaneous(run)
@@ -103,7 +103,7 @@ def _simultaneous(run):
     if early and not easy <= LEARNED:
         reason = f"attention moved first: a score moved by 1 at t = {T1:.6g}, with {easy:.0%} of the easy loss left"
         first, begin = _none("neurons", reason, evidence), float(run.time[0])
-    elif T1 <= run.time[0]:
+    elif run.time[0] >= T1:
         first, begin = _none("neurons", "a neuron is off at the start: take bias > 0", evidence), float(run.time[0])
     else:
         first, begin = Stage("neurons", float(run.time[0]), T1, evidence), T1
@@ -134,12 +134,15 @@ def _convergence(run, T2, otherwise=""):
     """The loss keeps falling after T2; the stage is complete once it is seen to fall like 1/t."""
     if T2 is None:
         return _none("convergence", otherwise)
-    law = decay(run.time, run.loss, T2)
+    law = decay(run.time, run.loss, T2) | {"smallest_margin_at_end": float(run.margin[-1].min())}
     if law["fall"] < FALL:
         reason = f"the loss fell only {law['fall']:.3g}-fold since t = {T2:.6g}: the run stopped early"
         return _none("convergence", reason, law)
     if law["slope"] > STALLED:
-        return _none("convergence", f"the loss stalls at {law['loss_at_end']:.3g} (slope {law['slope']:.2f})", law)
+        wrong = "; a sample is still wrong" if law["smallest_margin_at_end"] < 0 else ""
+        return _none(
+            "convergence", f"the loss stalls near {law['loss_at_end']:.3g}, slope {law['slope']:.2f}{wrong}", law
+        )
     complete = bool(abs(law["slope"] - 1) <= LAW_TOLERANCE)
     return Stage("convergence", T2, float(run.time[-1]), law | {"complete": complete})
 
@@ -175,9 +178,9 @@ def _staged(run, moved_w, moved_A, first, last):
 def switch_off(time, z):
     """When the first pre-activation falls to 0, between saves; None if none does, the first time if one starts there.
 
-    z bends at the crossing (the neuron's own pull is gone), so it is extrapolated from the smooth side: a parabola through
-    the three saves before, kept inside the interval. With two saves before, the line through them comes early and
-    the line across the bend late, and their mean is taken; with one there is only the line across.
+    z bends at the crossing (the neuron's own pull is gone), so it is extrapolated from the smooth side: a parabola
+    through the three saves before, kept inside the interval. With two saves before, the line through them comes early
+    and the line across the bend late, and their mean is taken; with one there is only the line across.
     """
     z = z.reshape(len(z), -1)
     if (z[0] <= 0).any():
@@ -192,8 +195,8 @@ def switch_off(time, z):
 def decay(time, loss, T2):
     """How the loss falls after T2: its factor, the slope of log(halving time), and the fit loss = 1/(κ (t − t*)).
 
-    Times are taken where the loss passes half-octave levels, so neither save spacing nor t* matters, and the later half of
-    the levels (at least four) is fitted, because the law is about the limit.
+    Times are taken where the loss passes half-octave levels, so neither save spacing nor t* matters, and the later half
+    of the levels (at least four) is fitted, because the law is about the limit.
     """
     # Descent may flicker at kinks; the record low is what a level crossing sees.
     low = np.maximum(np.minimum.accumulate(loss), 1e-300)
@@ -290,6 +293,9 @@ def _at(run, t):
         "loss_hard": at(run.loss_hard),
         "smallest_margin": at(run.margin.min(axis=1)),
         "score_change": at(_displacement(run)),
+        "save_spacing": float(
+            np.diff(run.time)[min(np.searchsorted(run.time, t, side="right"), len(run.time) - 1) - 1]
+        ),
     }
     return {name: value for name, value in values.items() if not math.isnan(value)}
 

@@ -43,18 +43,30 @@ class Trajectory:
 
     @classmethod
     def from_dataset(cls, dataset):
-        """One run's dataset with `loss`, `loss_easy`, `loss_hard`, `w`, `A`, `z`, `margin` over `time`."""
+        """One run's dataset; for many classes w and A are taken from their sectors."""
         if "run" in dataset["loss"].dims:
             raise SpecError("the dataset holds a batch of runs: choose one with dataset.isel(run=0).")
-        if "sector" in dataset["A"].dims:
-            raise SpecError("the dataset holds sectors: build the trajectory with Trajectory.from_sectors.")
-        names = ("loss", "loss_easy", "loss_hard", "w", "A", "z", "margin")
+        names = ["loss", "loss_easy", "loss_hard", "z", "margin"]
+        sectors = "A" not in dataset and "A_sector" in dataset  # many classes: atoms and features are not listed
+        names += ["w_sector", "A_sector"] if sectors else ["w", "A"]
         missing = [name for name in names if name not in dataset]
         if missing:
             raise SpecError(
                 f"the dataset lacks {', '.join(missing)}: stages are read from {', '.join(names)} over time."
             )
-        return cls(dataset["time"].values, *(dataset[name].transpose("time", ...).values for name in names))
+        series = {name: dataset[name].transpose("time", ...).values for name in names}
+        series["time"] = dataset["time"].values
+        if not sectors:
+            return cls(**series)
+        A = dataset["A_sector"].transpose("time", "sector", ...)
+        del series["A_sector"]
+        return cls.from_sectors(
+            classes=dataset.sizes["atom_type"] // 2,  # a type is a label and how many of the K − 1 other signs are +
+            common=A.sel(sector="common").values,
+            contrast=A.sel(sector="contrast").values,
+            w=series.pop("w_sector"),
+            **series,
+        )
 
     @classmethod
     def from_sectors(cls, *, classes, common, contrast, **series):

@@ -1,0 +1,136 @@
+"""A history of states becomes a labelled dataset: named dimensions, derived series, provenance (docs/schema.md)."""
+
+import json
+
+import numpy as np
+
+from .measure.means import mean_accuracy, mean_loss
+from .models.forward import margin, preactivation
+from .models.symmetric import KINDS, SECTORS, atom_types, binomial, expand, type_preactivation
+from .provenance import provenance
+from .store import SCHEMA_VERSION
+
+HEADS = ("+", "-")
+EXPAND_LIMIT = 6  # classes up to which a symmetric run is also written out feature by feature and atom by atom
+MATRICES = ("A", "G_K", "G_Q")
+
+
+def build(task, transformer, method, model, history, *, time, step=None, final=None, wall_time=0.0, attributes=None):
+    """The dataset of one run.
+
+    history  arrays with time first: w (time, 2, F), A, G_K, G_Q (time, 2, F, F); for model "symmetric" the sector form
+             w (time, 2), A, G_K, G_Q (time, sector, 2, 2)
+    final    arrays of the last state that the history does not determine (the weights of model "full")
+    """
+    import xarray
+
+    variables = {}
+    if model == "symmetric":
+        variables |= _sector_variables(history)
+        if task.classes <= EXPAND_LIMIT:
+            variables |= _feature_variables(task, expand(history, task.classes), transformer.bias)
+        else:
+            variables |= _type_variables(task, history, transformer.bias)
+    else:
+        variables |= _feature_variables(task, history, transformer.bias)
+    for name, value in (final or {}).items():
+        variables[f"final_{name}"] = ((*_FINAL_DIMS[name],), value)
+    coordinates = {"time": np.asarray(time, float), **_coordinates(task, variables)}
+    if step is not None:
+        coordinates["step"] = ("time", np.asarray(step, np.int64))
+    if hasattr(task, "held_out"):
+        variables |= {"train_index": ("sample_train", task.train_index), "test_index": ("sample_test", task.test_index)}
+    spec = {"task": task.spec(), "transformer": transformer.spec(), "method": method.spec(), "model": model}
+    attrs = {
+        "mixflow_schema": SCHEMA_VERSION,
+        "spec": json.dumps(spec),
+        "model": model,
+        "seed": transformer.seed,
+        "wall_time": float(wall_time),
+        **provenance(),
+        **(attributes or {}),
+    }
+    return xarray.Dataset(variables, coords=coordinates, attrs=attrs)
+
+
+_FINAL_DIMS = {
+    "w": ("head", "coordinate"),
+    "W_K": ("head", "neuron", "coordinate"),
+    "W_Q": ("head", "neuron", "coordinate"),
+}
+
+
+def _feature_variables(task, history, bias):
+    """The standard schema: every feature, head and atom by name."""
+    population = task.population()
+    z = preactivation(population, history["w"], history["A"], bias)
+    m = margin(population, z)
+    variables = {
+        **_averages(m, population.probabilities, population.hard),
+        "w": (("time", "head", "feature"), history["w"]),
+        **{name: (("time", "head", "key", "query"), history[name]) for name in MATRICES},
+        "margin": (("time", "atom"), m),
+        "z": (("time", "head", "atom"), z),
+    }
+    if hasattr(task, "held_out"):
+        variables["loss_test"] = ("time", mean_loss(m, task.held_out))
+        variables["accuracy_test"] = ("time", mean_accuracy(m, task.held_out))
+    return variables
+
+
+def _averages(m, p, hard):
+    return {
+        "loss": ("time", mean_loss(m, p)),
+        "accuracy": ("time", mean_accuracy(m, p)),
+        "loss_easy": ("time", mean_loss(m, p * ~hard)),
+        "loss_hard": ("time", mean_loss(m, p * hard)),
+    }
+
+
+def _sector_variables(history):
+    """The 22 numbers of the symmetric model."""
+    matrix = ("time", "sector", "key_kind", "query_kind")
+    return {"w_sector": (("time", "kind"), history["w"]), **{f"{name}_sector": (matrix, history[name]) for name in MATRICES}}
+
+
+def _type_variables(task, history, bias):
+    """Many classes: atoms by type (label y, number n of positive signs among the others) instead of one by one."""
+    K = task.classes
+    z = type_preactivation(history, K, bias)  # (time, 2, 2K)
+    on = np.maximum(z, 0)
+    _, y, n, _ = atom_types(K)
+    m = y * (on[:, 0] - on[:, 1])
+    p = np.tile(binomial(K), 2) / 2
+    hard = y * (y + 2 * n - (K - 1)) <= 0
+    return {
+        **_averages(m, p, hard),
+        "margin": (("time", "atom_type"), m),
+        "z": (("time", "head", "atom_type"), z),
+    }
+
+
+def _coordinates(task, variables):
+    """Coordinates of exactly the dimensions in use."""
+    dims = {dim for names, _ in variables.values() for dim in ([names] if isinstance(names, str) else names)}
+    found = {}
+    if "head" in dims:
+        found["head"] = list(HEADS)
+    if "feature" in dims:
+        features = list(task.population().features)
+        found |= {"feature": features, "key": features, "query": features}
+    if "atom" in dims:
+        population = task.population()
+        found["atom"] = list(population.names)
+        found["label"] = ("atom", population.labels)
+        found["probability"] = ("atom", population.probabilities)
+        found["hard"] = ("atom", population.hard)
+    if "sector" in dims:
+        found |= {"sector": list(SECTORS), "kind": list(KINDS), "key_kind": list(KINDS), "query_kind": list(KINDS)}
+    if "atom_type" in dims:
+        names, y, n, multiplicity = atom_types(task.classes)
+        found["atom_type"] = names
+        found |= {"label": ("atom_type", y.astype(float)), "positive_others": ("atom_type", n)}
+        found["multiplicity"] = ("atom_type", multiplicity)
+        found["probability"] = ("atom_type", np.tile(binomial(task.classes), 2) / 2)
+        found["hard"] = ("atom_type", y * (y + 2 * n - (task.classes - 1)) <= 0)
+    return found

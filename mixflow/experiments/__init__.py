@@ -1,0 +1,1 @@
+"""One file for each figure or question: config -> run -> verdict and figure."""

@@ -1,0 +1,31 @@
+"""Loss and accuracy as weighted means over atoms, for any list of atoms and any weights."""
+
+import numpy as np
+
+# |y F| below this is a tie. Symmetric states give F = 0 exactly, but the two heads round differently (1e-16 per unit of
+# z); margins that training has produced are many orders larger.
+TIE = 1e-12
+
+
+def mean_loss(margin, weight):
+    """Mean logistic loss log(1 + e^{-yF}) from margins (…, n) and weights (n,); NaN if the weights are all zero."""
+    return _mean(np.logaddexp(0, -np.asarray(margin, float)), weight)
+
+
+def mean_accuracy(margin, weight):
+    """Weighted share of right answers, from margins (…, n) and weights (n,); NaN if the weights are all zero.
+
+    F = 0 counts as half: the untrained network answers nothing (w = 0, F = 0 on every sample) and half is what a coin
+    thrown at each tie would score, so training starts at chance, 1/2, and a plateau with undecided hard samples reads as
+    easy + hard/2. Counting ties as wrong would let rounding noise of ±1e-16 move the curve.
+    """
+    margin = np.asarray(margin, float)
+    return _mean(np.where(np.abs(margin) <= TIE, 0.5, margin > 0), weight)
+
+
+def _mean(each, weight):
+    weight = np.asarray(weight, float)
+    total = weight.sum()
+    if total == 0:
+        return np.full(each.shape[:-1], np.nan)
+    return each @ (weight / total)

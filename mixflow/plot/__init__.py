@@ -1,0 +1,1 @@
+"""Labelled dataset -> Figure; never computes dynamics."""

@@ -1,0 +1,89 @@
+"""One run at a glance: losses, neuron alignment, attention scores, with the stages shaded."""
+
+import numpy as np
+
+from .style import COLOURS, RC, shade
+
+
+def plot_run(run, *, scale="log"):
+    """A Figure of three panels over a shared time axis: loss, w·c and w·v, attention scores (head +).
+
+    scale  "log" shows the early stages, "linear" the proportions
+    """
+    from matplotlib import rc_context
+    from matplotlib.figure import Figure
+
+    with rc_context(RC):
+        figure = Figure(figsize=(7.2, 7.0))
+        loss, neurons, attention = figure.subplots(3, sharex=True)
+        _losses(loss, run.dataset)
+        _lines(neurons, run.dataset, neuron_lines(run.dataset), "neuron alignment, head +")
+        _lines(attention, run.dataset, attention_lines(run.dataset), "attention score, head +")
+        attention.set_xlabel("time  (learning rate × step)")
+        time = run.dataset.time.values
+        if scale == "log":
+            attention.set_xscale("log")
+            attention.set_xlim(max(time[1], time[-1] * 1e-4), time[-1])
+        else:
+            attention.set_xlim(0, time[-1])
+        for panel in (loss, neurons, attention):
+            shade(panel, run.stages, label=panel is loss)
+        return figure
+
+
+def _losses(axes, data):
+    for name, key, dash in (("all", "loss", "-"), ("easy", "loss_easy", "--"), ("hard", "loss_hard", "-.")):
+        if not np.all(np.isnan(data[key])):
+            axes.plot(data.time, data[key], dash, color=COLOURS[name], label=f"{name} samples")
+    axes.set_yscale("log")
+    axes.set_ylabel("population loss")
+    axes.legend(loc="lower left")
+
+
+def _lines(axes, data, lines, ylabel):
+    for label, (colour, dash, value) in lines.items():
+        axes.plot(data.time, value, dash, color=COLOURS[colour], label=label)
+    axes.axhline(0, color="#bbbbbb", lw=0.6, zorder=0)
+    axes.set_ylabel(ylabel)
+    axes.legend(loc="upper left")
+
+
+def neuron_lines(data):
+    """w·c and w·v of head +, averaged over the classes: label -> (colour, dash, series)."""
+    if "w" in data:
+        w = data.w.sel(head="+")
+        kind = np.array([name[0] for name in data.feature.values])
+        mean = {k: w.isel(feature=kind == k).mean("feature") for k in ("c", "v") if np.any(kind == k)}
+    else:
+        mean = {k: data.w_sector.sel(kind=k) for k in ("c", "v")}
+    labels = {"c": ("$w\\cdot c_k$  identifiers", "c", "--"), "v": ("$w\\cdot v_k$  signals", "v", "-")}
+    return {labels[k][0]: (labels[k][1], labels[k][2], series.values) for k, series in mean.items()}
+
+
+def attention_lines(data):
+    """The identifier as key and as query, own signal and others, averaged over the classes."""
+    own, other = _cross_scores(data)
+    return {
+        "$A[c_k, v_k]$  identifier as key, own signal": ("own", "-", own["cv"]),
+        "$A[c_k, v_j]$  identifier as key, other signals": ("other", "--", other["cv"]),
+        "$A[v_k, c_k]$  identifier as query, own signal": ("query", "-.", own["vc"]),
+        "$A[v_j, c_k]$  identifier as query, other signals": ("rest", ":", other["vc"]),
+    }
+
+
+def _cross_scores(data):
+    """Mean A[c_k, v_k], A[c_k, v_j] and their transposes of head + along time, as {"cv": …, "vc": …} twice."""
+    if "A" not in data:
+        A, K = data.A_sector, data.sizes["atom_type"] // 2
+        pick = {"cv": ("c", "v"), "vc": ("v", "c")}
+        found = {x: A.sel(key_kind=k, query_kind=q) for x, (k, q) in pick.items()}
+        other = {x: (s.sel(sector="common") - s.sel(sector="contrast")).values / K for x, s in found.items()}
+        return {x: found[x].sel(sector="contrast").values + other[x] for x in found}, other
+    names = [str(name) for name in data.feature.values]
+    c, v = ([i for i, name in enumerate(names) if name[0] == k] for k in "cv")
+    A = data.A.sel(head="+").values
+    blocks = {"cv": A[:, c][:, :, v], "vc": A[:, v][:, :, c]}
+    K = len(c)
+    own = {x: np.einsum("tkk->t", block) / K for x, block in blocks.items()}
+    other = {x: (block.sum((1, 2)) - K * own[x]) / max(K * (K - 1), 1) for x, block in blocks.items()}
+    return own, other

@@ -1,0 +1,63 @@
+"""One look for every figure: colour-blind-safe colours, one colour per idea, stages shaded the same way everywhere."""
+
+# Okabe and Ito's palette, which stays distinct under the common colour-vision deficiencies; lines also differ in dash.
+COLOURS = {
+    "all": "#000000",
+    "easy": "#0072B2",
+    "hard": "#D55E00",
+    "c": "#009E73",
+    "v": "#CC79A7",
+    "own": "#0072B2",
+    "other": "#D55E00",
+    "query": "#009E73",
+    "rest": "#999999",
+}
+STAGES = {"neurons": "#F0E442", "attention": "#56B4E9", "convergence": "#B9E3B4"}
+
+RC = {
+    "figure.constrained_layout.use": True,
+    "font.size": 9,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.titlesize": 10,
+    "legend.frameon": False,
+    "legend.fontsize": 8,
+    "lines.linewidth": 1.6,
+    "svg.hashsalt": "mixflow",  # the same figure gives the same bytes
+    "svg.fonttype": "none",
+}
+
+
+def shade(axes, stages, label=False):
+    """Shade the stages that exist behind the curves; name them once, at the top, if `label`."""
+    for stage in stages:
+        if stage.start is None or stage.end is None or not stage.end > stage.start:
+            continue
+        axes.axvspan(stage.start, stage.end, color=STAGES[stage.name], alpha=0.25, lw=0, zorder=0)
+        if label:
+            low, high = axes.get_xlim()
+            centre = _middle(axes, max(stage.start, low), min(stage.end, high))
+            axes.text(centre, 1.01, stage.name, transform=axes.get_xaxis_transform(), ha="center", va="bottom", fontsize=8)
+
+
+def _middle(axes, low, high):
+    """The middle of an interval as the eye sees it on this axis."""
+    forward = axes.transData.transform
+    pixels = (forward((low, 1))[0] + forward((high, 1))[0]) / 2
+    return axes.transData.inverted().transform((pixels, 0))[0]
+
+
+def save(figure, path, kinds=("svg", "pdf", "png")):
+    """Write the figure as path.svg, path.pdf and path.png, whole or not at all; returns the paths."""
+    import io
+
+    from ..store import write_whole
+
+    written = []
+    for kind in kinds:
+        content = io.BytesIO()
+        # No date inside, so that the same figure gives the same bytes.
+        metadata = {"svg": {"Date": None}, "pdf": {"CreationDate": None}}.get(kind)
+        figure.savefig(content, format=kind, dpi=150, metadata=metadata)
+        written.append(write_whole(f"{path}.{kind}", content.getvalue()))
+    return written

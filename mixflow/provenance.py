@@ -1,0 +1,72 @@
+"""Where a result came from: versions, commit, command line, hardware; everything a reader needs to repeat it."""
+
+import functools
+import json
+import os
+import pathlib
+import platform
+import shlex
+import subprocess
+import sys
+from importlib import metadata
+
+PACKAGES = ("mixflow", "jax", "jaxlib", "numpy", "scipy", "xarray", "h5netcdf")
+
+
+def provenance():
+    """Attributes of a dataset, as strings."""
+    return {
+        "versions": json.dumps({"python": platform.python_version(), **_versions()}),
+        "commit": _commit(),
+        "command": shlex.join([pathlib.Path(sys.argv[0]).name or "python", *sys.argv[1:]]),
+        "hardware": json.dumps(_hardware()),
+        "precision": "float64",
+    }
+
+
+@functools.cache
+def _versions():
+    found = {}
+    for name in PACKAGES:
+        try:
+            found[name] = metadata.version(name)
+        except metadata.PackageNotFoundError:
+            found[name] = "not installed"
+    return found
+
+
+@functools.cache
+def _commit():
+    """The commit of the source tree mixflow runs from, with +changes if it was edited since."""
+    here = pathlib.Path(__file__).resolve().parent
+    if not (here.parent / ".git").exists():
+        return "unknown: not run from a git checkout"
+
+    def git(*words):
+        return subprocess.run(["git", "-C", str(here), *words], capture_output=True, text=True, timeout=10, check=True).stdout
+
+    try:
+        edited = git("status", "--porcelain", "--untracked-files=no", "--", ".").strip()
+        return git("rev-parse", "HEAD").strip() + ("+changes" if edited else "")
+    except (OSError, subprocess.SubprocessError):
+        return "unknown: git did not answer"
+
+
+@functools.cache
+def _hardware():
+    return {"cpu": _cpu(), "cores": os.cpu_count(), "memory_gib": _memory(), "system": f"{platform.system()} {platform.machine()}"}
+
+
+def _cpu():
+    try:
+        lines = pathlib.Path("/proc/cpuinfo").read_text().splitlines()
+        return next(line.split(":", 1)[1].strip() for line in lines if line.startswith("model name"))
+    except (OSError, StopIteration):
+        return platform.processor() or "unknown"
+
+
+def _memory():
+    try:
+        return round(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30, 1)
+    except (ValueError, OSError, AttributeError):
+        return None

@@ -1,0 +1,94 @@
+"""A run in numbers: one JSON-ready object, or a table for people."""
+
+import json
+import math
+
+
+def summary(run, *, provenance=False):
+    """The end of the run as plain values: loss, accuracy, time, stages, w and A of every head, the spec."""
+    data = run.dataset
+    end = data.isel(time=-1)
+    found = {
+        "loss": _number(end.loss),
+        "accuracy": _number(end.accuracy),
+        "loss_easy": _number(end.loss_easy),
+        "loss_hard": _number(end.loss_hard),
+        "time": _number(data.time[-1]),
+        "stages": [stage.to_dict() for stage in run.stages],
+        "w": _named(end.w, "head", "feature") if "w" in end else _named(end.w_sector, "kind"),
+        "A": _named(end.A, "head", "key", "query")
+        if "A" in end
+        else _named(end.A_sector, "sector", "key_kind", "query_kind"),
+        "model": data.attrs["model"],
+        "spec": run.spec,
+        "wall_time": data.attrs["wall_time"],
+    }
+    if "step" in data.coords:
+        found["step"] = int(data.step[-1])
+    if "loss_test" in data:
+        found |= {"loss_test": _number(end.loss_test), "accuracy_test": _number(end.accuracy_test)}
+    if provenance:
+        found["dimensions"] = {str(name): size for name, size in data.sizes.items()}
+        found["variables"] = sorted(map(str, data.data_vars))
+        found["provenance"] = {key: _decoded(value) for key, value in data.attrs.items() if key != "spec"}
+    return found
+
+
+def table(run, *, provenance=False):
+    """The same for people: a header, the stages, the weights of head +."""
+    facts = summary(run, provenance=provenance)
+    transformer, task = facts["spec"]["transformer"], facts["spec"]["task"]
+    K = task.get("classes") or task.get("task", {}).get("classes")
+    what = f"{K}-mixture" if K else f"task with {len(task['atoms'])} atoms"
+    lines = [
+        f"{what}, width {transformer['width']}, ω = {transformer['omega']:g}, b = {transformer['bias']:g}, model {facts['model']}",
+        f"t = {facts['time']:g}   loss {facts['loss']:.10g}   accuracy {facts['accuracy']:.4g}"
+        + (f"   held-out accuracy {facts['accuracy_test']:.4g}" if "accuracy_test" in facts else ""),
+        "",
+        stage_table(run.stages),
+        "",
+        _weights(run, facts),
+    ]
+    if provenance:
+        lines += ["", *(f"{key:14} {_short(value)}" for key, value in facts["provenance"].items())]
+        lines += [f"{'dimensions':14} " + ", ".join(f"{name} {size}" for name, size in facts["dimensions"].items())]
+    return "\n".join(lines)
+
+
+def stage_table(stages):
+    """One line for each stage: name, start, end, evidence."""
+    lines = [f"{'stage':12} {'start':>10} {'end':>10}   evidence"]
+    for stage in stages:
+        start, end = ("–" if x is None else f"{x:.4g}" for x in (stage.start, stage.end))
+        lines.append(f"{stage.name:12} {start:>10} {end:>10}   {stage.because}")
+    return "\n".join(lines)
+
+
+def _weights(run, facts):
+    from .plot.run import attention_lines, neuron_lines
+
+    ends = {**neuron_lines(run.dataset), **attention_lines(run.dataset)}
+    plain = {label.split("  ")[0].replace("$", "").replace("\\cdot", "·"): series[-1] for label, (_, _, series) in ends.items()}
+    return "head +, mean over classes:  " + "   ".join(f"{label} {value:.4f}" for label, value in plain.items())
+
+
+def _named(array, *dims):
+    """A labelled array as nested dictionaries."""
+    if not dims:
+        return _number(array)
+    return {str(label): _named(array.sel({dims[0]: label}), *dims[1:]) for label in array[dims[0]].values}
+
+
+def _number(value):
+    value = float(value)
+    return value if math.isfinite(value) else None  # JSON has no NaN
+
+
+def _decoded(value):
+    if isinstance(value, str) and value[:1] in "{[":
+        return json.loads(value)
+    return value.item() if hasattr(value, "item") else value
+
+
+def _short(value):
+    return ", ".join(f"{k} {v}" for k, v in value.items()) if isinstance(value, dict) else value
