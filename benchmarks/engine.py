@@ -23,9 +23,27 @@ def engine_microseconds_per_step(lanes, steps=20_000, repeats=5):
 
     The state has shape (2 heads, 52, lanes); the 52 numbers are w (4), A (16), G_K (16), G_Q (16), rows first.
     """
-    # To be wired to mixflow.models.gram.Gram and mixflow.dynamics.descent.advance: build the K = 2 start of each ω,
-    # call `advance` once for compilation, then return best_of(repeats, call) / steps * 1e6 and the final state.
-    raise NotImplementedError("the engine is not wired into benchmarks/engine.py yet; run with --without-engine.")
+    from mixflow.dynamics.descent import descend
+    from mixflow.models.gram import Gram
+    from mixflow.models.transformer import Transformer
+    from mixflow.tasks import Mixture
+
+    engine = Gram(Mixture(classes=2).population())
+    runs = [Transformer(omega=omega, bias=BIAS) for omega in omegas(lanes)]
+    spare = [runs[0]] * (engine.lanes - lanes)  # a single run fills the other lanes with itself, as `train` does
+    rate = np.full(engine.lanes, LEARNING_RATE)
+    starts = [engine.start(run) for run in [*runs, *spare]]
+    parameters = engine.parameters([*runs, *spare], rate, rate)
+    results = []
+
+    def call():
+        results[:] = [descend(engine, starts, parameters, steps, save_every=steps)]
+
+    call()
+    seconds = best_of(repeats, call)
+    last = [engine.unstack(results[0].saved, lane) for lane in range(lanes)]
+    state = [np.concatenate([x[name][-1].reshape(2, -1) for name in ("w", "A", "G_K", "G_Q")], axis=1) for x in last]
+    return seconds / steps * 1e6, np.stack(state, axis=-1)
 
 
 def reference_state(omega, steps):
