@@ -117,8 +117,8 @@ def _train(options):
     from . import GradientDescent, Mixture, Transformer, extend, load, train
     from .errors import DivergedError, Interrupted
 
-    for name in ("out", "plot"):
-        _check_writable(getattr(options, name))
+    _check_writable(options.out)
+    _check_writable(options.plot, suffixes=(".svg", ".pdf", ".png"))
     try:
         if options.continued:
             run = extend(load(options.continued), options.steps, progress=True)
@@ -208,7 +208,7 @@ def _numbers(text):
         raise argparse.ArgumentTypeError(f"{text!r} is not a list of numbers like 0.5,0.5") from None
 
 
-def _check_writable(path):
+def _check_writable(path, suffixes=None):
     """Refuse an impossible output before hours of work, not after."""
     import os
 
@@ -220,6 +220,8 @@ def _check_writable(path):
     folder = path.parent
     if path.is_dir():
         raise StoreError(f"cannot write {path}: it is a folder; name a file in it.")
+    if suffixes and path.suffix not in suffixes:
+        raise StoreError(f"cannot write {path}: its name must end in {', '.join(suffixes)}.")
     if not folder.is_dir():
         raise StoreError(f"cannot write {path}: the folder {folder} does not exist; make it first.")
     if not os.access(folder, os.W_OK):

@@ -66,6 +66,25 @@ class Stage:
     def complete(self):
         return self.found and bool(self.evidence.get("complete", True))
 
+    @property
+    def because(self):
+        """The evidence in one phrase."""
+        if not self.found:
+            return f"no such stage: {self.evidence['reason']}"
+        facts = [str(self.evidence["boundary"])] if "boundary" in self.evidence else []
+        if "slope" in self.evidence:
+            facts.append(f"the loss fell by {self.evidence['fall']:.3g}, halving times grow with slope {self.evidence['slope']:.2f}")
+        if "loss" in self.evidence:
+            facts.append(f"loss {self.evidence['loss']:.4g} there")
+        return ", ".join(facts + ([] if self.complete else ["still running"]))
+
+    def to_dict(self):
+        """JSON-ready: name, found, complete, start, end, evidence (NaN as None)."""
+        plain = lambda x: None if isinstance(x, float) and not math.isfinite(x) else x  # noqa: E731 (JSON has no NaN)
+        evidence = {key: plain(value) for key, value in self.evidence.items()}
+        facts = {"found": self.found, "complete": self.complete, "start": self.start, "end": self.end}
+        return {"name": self.name, **facts, "because": self.because, "evidence": evidence}
+
     def __str__(self):
         if not self.found:
             return f"{self.name}: no such stage ({self.evidence['reason']})"
