@@ -64,7 +64,11 @@ def _parser():
 
 class _Help(argparse.ArgumentDefaultsHelpFormatter, argparse.RawDescriptionHelpFormatter):
     def _get_help_string(self, action):
-        if action.default in (None, False) or action.default is argparse.SUPPRESS or "%(default)" in (action.help or ""):
+        if (
+            action.default in (None, False)
+            or action.default is argparse.SUPPRESS
+            or "%(default)" in (action.help or "")
+        ):
             return action.help
         return super()._get_help_string(action)
 
@@ -103,7 +107,10 @@ def _train_flags():
     return [
         *_spec_flags(),
         *_descent_flags(),
-        (["--continue"], {"dest": "continued", "metavar": "RUN", "help": "go on with this run file for --steps more steps"}),
+        (
+            ["--continue"],
+            {"dest": "continued", "metavar": "RUN", "help": "go on with this run file for --steps more steps"},
+        ),
         (["--out"], {"metavar": "FILE", "help": "write the run to this netCDF file"}),
         (["--plot"], {"metavar": "FILE", "help": "write the run's figure (.svg, .pdf or .png)"}),
         *_JSON,
@@ -165,7 +172,11 @@ def _info_flags():
 def _show(run, as_json, provenance=False):
     from .summary import summary, table
 
-    print(json.dumps(summary(run, provenance=provenance), allow_nan=False) if as_json else table(run, provenance=provenance))
+    print(
+        json.dumps(summary(run, provenance=provenance), allow_nan=False)
+        if as_json
+        else table(run, provenance=provenance)
+    )
 
 
 def _plot(run, path):
@@ -180,7 +191,10 @@ def _plot(run, path):
 
 
 def _reproduce_flags():
-    return [(["--out"], {"metavar": "DIR", "default": "results", "help": "folder for the figure and the run file"}), *_JSON]
+    return [
+        (["--out"], {"metavar": "DIR", "default": "results", "help": "folder for the figure and the run file"}),
+        *_JSON,
+    ]
 
 
 def _reproduce(options):

@@ -73,7 +73,9 @@ class Stage:
             return f"no such stage: {self.evidence['reason']}"
         facts = [str(self.evidence["boundary"])] if "boundary" in self.evidence else []
         if "slope" in self.evidence:
-            facts.append(f"the loss fell by {self.evidence['fall']:.3g}, halving times grow with slope {self.evidence['slope']:.2f}")
+            facts.append(
+                f"the loss fell by {self.evidence['fall']:.3g}, halving times grow with slope {self.evidence['slope']:.2f}"
+            )
         if "loss" in self.evidence:
             facts.append(f"loss {self.evidence['loss']:.4g} there")
         return ", ".join(facts + ([] if self.complete else ["still running"]))
