@@ -4,7 +4,7 @@ from .dynamics import GradientDescent
 from .errors import DivergedError, Interrupted, MixflowError, SpecError, StoreError
 from .models.transformer import Transformer
 from .store import Run, load
-from .tasks import FiniteTask, Mixture, Sample
+from .tasks import FiniteTask, Mixture, Mnist, Sample
 from .train import extend, train, train_many
 
 __version__ = "0.1.0"
@@ -16,6 +16,7 @@ __all__ = [
     "Interrupted",
     "MixflowError",
     "Mixture",
+    "Mnist",
     "Run",
     "Sample",
     "SpecError",

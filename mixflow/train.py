@@ -14,11 +14,12 @@ from .errors import DivergedError, Interrupted, SpecError
 from .models.full import Full
 from .models.gram import Gram
 from .models.symmetric import Symmetric
+from .models.tokens import TokenModel
 from .models.transformer import Transformer
 from .progress import Progress
 from .provenance import provenance
 from .store import Run
-from .tasks import FiniteTask, Mixture, Sample
+from .tasks import FiniteTask, Mixture, Mnist, Sample
 
 MODELS = ("auto", "full", "gram", "symmetric")
 
@@ -50,6 +51,8 @@ def extend(run, steps, *, progress=False):
             f"only descent runs can be extended; this one is {run.spec['method']['kind']!r}: train again with a larger until."
         )
     data = run.dataset
+    if data.attrs["model"] == TokenModel.name:
+        raise SpecError("a run on images cannot be extended bit for bit: train again with more steps.")
     done = int(data.step[-1])
     longer = GradientDescent(**{**_fields(method), "steps": done + steps})
     engine = choose(run.task, run.transformer, longer, data.attrs["model"])
@@ -107,6 +110,8 @@ def train_many(task, models, method=None, *, model="auto", progress=False):
 def choose(task, transformer, method, model="auto"):
     """The engine: the cheapest exact one, or the one asked for, or a SpecError that says why it cannot serve."""
     one_of("model", model, MODELS)
+    if isinstance(task, Mnist):
+        return _choose_tokens(task, transformer, method, model)
     symmetric_objection = _why_not_symmetric(task, transformer, method)
     if model == "symmetric" and symmetric_objection:
         raise SpecError(f"model='symmetric' cannot represent this: {symmetric_objection}; use model='gram'.")
@@ -129,6 +134,17 @@ def choose(task, transformer, method, model="auto"):
     return Gram(population, transformer.tie_values)
 
 
+def _choose_tokens(task, transformer, method, model):
+    """The engine for images: every weight, full batch."""
+    if model not in ("auto", "full"):
+        raise SpecError(f"model={model!r} needs finitely many features, but every image is its own; use model='full'.")
+    if transformer.mean_field:
+        raise SpecError("width = inf: the weights on images must be stored; set the width, for example 64.")
+    if not isinstance(method, GradientDescent) or method.batch_size is not None:
+        raise SpecError(f"{method!r}: images are trained by GradientDescent on the full batch; leave batch_size out.")
+    return TokenModel(task.tokens, transformer.tie_values)
+
+
 def _why_not_symmetric(task, transformer, method):
     if not isinstance(task, Mixture):
         return "it needs a Mixture, whose classes are exchangeable"
@@ -145,7 +161,7 @@ def _checked(task, transformer, method):
     transformer = Transformer() if transformer is None else transformer
     method = GradientDescent() if method is None else method
     for name, value, kinds in (
-        ("task", task, (Mixture, Sample, FiniteTask)),
+        ("task", task, (Mixture, Sample, FiniteTask, Mnist)),
         ("transformer", transformer, (Transformer,)),
         ("method", method, (GradientDescent,)),
     ):
