@@ -1,0 +1,1 @@
+"""HOW it moves: a field and a start become a trajectory."""
