@@ -257,11 +257,13 @@ class _Walk:
         share = np.full((len(dop853.Z_SAMPLES), len(self.sliding)), 0.5)
         share[1::2] = step.share  # λ was sampled at every second point
         x, cause = 1.0, None
-        for upper, z, s in zip(dop853.Z_SAMPLES, step.z, share, strict=True):
-            if max(self._excess(z, s)) > 0:
-                x, cause = self._locate(step, upper), "gate"
+        slacks = []  # in force before each sample
+        for j in range(len(share)):
+            slacks.append(self.slack)
+            if max(self._excess(step.z[j], share[j])) > 0:
+                x, cause = self._locate(step, j, slacks), "gate"
                 break
-            self._arm(z)
+            self._arm(step.z[j])
         if self.stop is not None:
             stop = lambda u: self.stop(step.t + u * step.h, step.at(u))  # noqa: E731
             for a, b in zip((0, 0.25, 0.5, 0.75), (0.25, 0.5, 0.75, 1.0), strict=True):
@@ -269,15 +271,22 @@ class _Walk:
                     return _root(stop, a, min(b, x)), "stop"
         return x, cause
 
-    def _locate(self, step, upper):
+    def _locate(self, step, j, slacks):
+        """The end of the mode before sample j."""
+
         def excess(u):
             y = step.at(u)
             share = self.field.slide(y, self.device_gates, self.sliding)[1] if len(self.sliding) else np.empty(0)
             self.counts["evaluations"] += bool(len(self.sliding))
             return max(self._excess(self.field.z(y), share))
 
-        lower = max(0.0, upper - (0.25 if len(self.sliding) else 0.125))
-        return _root(excess, lower, upper)
+        points = (0.0, *dop853.Z_SAMPLES)
+        if len(self.sliding) and j % 2 == 1:  # λ may have left the interval before the sample at which only z was seen
+            self.slack = slacks[j - 1]
+            if excess(points[j]) > 0:
+                return _root(excess, points[j - 1], points[j])
+        self.slack = slacks[j]
+        return _root(excess, points[j], points[j + 1])
 
     # --- at an event -----------------------------------------------------------------------------------------------------
 
@@ -316,7 +325,7 @@ class _Walk:
 
     def _arm(self, z):
         clear = np.where(self.mode == OFF, z, -z) < -self.touch
-        self.slack[clear & (self.mode != SLIDING)] = 0.0
+        self.slack = np.where(clear & (self.mode != SLIDING), 0.0, self.slack)
 
     def _guard(self):
         self.decisions.append(self.t)
