@@ -33,11 +33,7 @@ class Step:
 
     def at(self, x):
         """The state at the fraction x of the step: (size,) for a number, (k, size) for k numbers."""
-        x = np.asarray(x, float)[..., None]
-        total = np.zeros(x.shape[:-1] + self.y.shape)
-        for i, part in enumerate(self.dense[::-1]):
-            total = (total + part) * (x if i % 2 == 0 else 1 - x)
-        return self.y + total
+        return self.y + _polynomial(self.dense, np.asarray(x, float)[..., None])
 
     def next_size(self):
         """The size the controller suggests after this attempt."""
@@ -50,7 +46,7 @@ class Step:
 def attempt(field, t, y, slope, h, gates, sliding, rtol, atol):
     """Try one step of size h in the mode given by `gates` (device array) and the indices `sliding`."""
     index, real = field.put_indices(sliding) if len(sliding) else (None, None)
-    run = _compiled(field.compiled["velocity"], field.compiled["contact"], field.compiled["z_many"])
+    run = _compiled_step(field.compiled["velocity"], field.compiled["contact"], field.compiled["z_many"])
     out = run(field.device, y, slope, h, gates, index, real, rtol, atol)
     end, slope, error, dense, z, share = map(np.asarray, out)
     evaluations = STAGES + EXTRA + (len(SHARE_SAMPLES) if len(sliding) else 0)
@@ -73,8 +69,70 @@ def right_side(field, y, gates, sliding):
     return field.slide(y, gates, sliding)[0] if len(sliding) else field.velocity(y, gates)
 
 
+def locate(field, step, gates, sliding, side, slack, a, b):
+    """The fraction of a step in [a, b] where the mode ends, and the evaluations spent; the mode must still hold at a.
+
+    side   (2n,) +1 where the neuron is off, −1 where it is on, 0 where it slides
+    slack  (2n,) how far each may be beyond its end
+    """
+    index, real = field.put_indices(sliding) if len(sliding) else (None, None)
+    run = _compiled_locate(field.compiled["contact"], field.compiled["z"])
+    x, rounds = run(field.device, step.y, step.dense, gates, index, real, side, slack, a, b)
+    return float(x), (int(rounds) + 2 if len(sliding) else 0)
+
+
 @lru_cache(maxsize=64)
-def _compiled(velocity, contact, z_many):
+def _compiled_locate(contact, z):
+    import jax
+    import jax.numpy as jnp
+
+    def run(c, y, dense, gates, index, real, side, slack, a, b):
+        def excess(x):
+            state = y + _polynomial(dense, x)
+            beyond = jnp.max(jnp.where(side == 0, -jnp.inf, side * z(c, state) - slack))
+            if index is None:
+                return beyond
+            share = contact(c, state, gates, index, real)[1]
+            out = jnp.maximum(-share, share - 1) - slack[index]
+            return jnp.maximum(beyond, jnp.max(jnp.where(real > 0, out, -jnp.inf)))
+
+        # The Illinois rule: false position that halves the value of an end that stays, so that both ends close in.
+        def go_on(s):
+            a, b, fa, fb, x, n = s
+            return (fa < 0) & (fb > 0) & (b - a > 1e-15) & (n < 60)
+
+        def narrow(s):
+            a, b, fa, fb, kept, n = s
+            x = jnp.clip(a - fa * (b - a) / (fb - fa), a, b)
+            x = jnp.where((x <= a) | (x >= b) | (n % 8 == 7), (a + b) / 2, x)
+            fx = excess(x)
+            left = fx < 0
+            return (
+                jnp.where(left, x, a),
+                jnp.where(left, b, x),
+                jnp.where(left, fx, jnp.where(kept == -1, fa / 2, fa)),
+                jnp.where(left, jnp.where(kept == 1, fb / 2, fb), fx),
+                jnp.where(left, 1, -1),
+                n + 1,
+            )
+
+        a, b, fa, fb, _, n = jax.lax.while_loop(go_on, narrow, (a, b, excess(a), excess(b), 0, 0))
+        # Not yet beyond the end at b by a rounding error: b. Already beyond at a: a.
+        return jnp.where(fa >= 0, a, b), n
+
+    return jax.jit(run)
+
+
+def _polynomial(dense, x):
+    """The change of state at the fraction x of the step, which broadcasts against a state."""
+    value = 0.0
+    for i in range(len(dense)):
+        value = (value + dense[-1 - i]) * (x if i % 2 == 0 else 1 - x)
+    return value
+
+
+@lru_cache(maxsize=64)
+def _compiled_step(velocity, contact, z_many):
     import jax
     import jax.numpy as jnp
     from scipy.integrate import DOP853
@@ -107,17 +165,12 @@ def _compiled(velocity, contact, z_many):
             [jnp.stack([change, h * slope - change, 2 * change - h * (slope_end + slope)]), h * (D @ K)]
         )
 
-        def at(x):
-            value = jnp.zeros((len(x), len(y)))
-            for i in range(len(dense)):
-                value = (value + dense[-1 - i]) * (x if i % 2 == 0 else 1 - x)[:, None]
-            return y + value
-
-        z = z_many(c, at(jnp.asarray(Z_SAMPLES)))
+        at = lambda x: y + _polynomial(dense, jnp.asarray(x)[:, None])  # noqa: E731
+        z = z_many(c, at(Z_SAMPLES))
         if index is None:
             share = jnp.zeros((len(SHARE_SAMPLES), 0))
         else:
-            share = jax.lax.map(lambda x: contact(c, x, gates, index, real)[1], at(jnp.asarray(SHARE_SAMPLES)))
+            share = jax.lax.map(lambda x: contact(c, x, gates, index, real)[1], at(SHARE_SAMPLES))
         return end, slope_end, error, dense, z, share
 
     return jax.jit(run)

@@ -273,20 +273,20 @@ class _Walk:
 
     def _locate(self, step, j, slacks):
         """The end of the mode before sample j."""
-
-        def excess(u):
-            y = step.at(u)
-            share = self.field.slide(y, self.device_gates, self.sliding)[1] if len(self.sliding) else np.empty(0)
-            self.counts["evaluations"] += bool(len(self.sliding))
-            return max(self._excess(self.field.z(y), share))
-
         points = (0.0, *dop853.Z_SAMPLES)
-        if len(self.sliding) and j % 2 == 1:  # λ may have left the interval before the sample at which only z was seen
-            self.slack = slacks[j - 1]
-            if excess(points[j]) > 0:
-                return _root(excess, points[j - 1], points[j])
-        self.slack = slacks[j]
-        return _root(excess, points[j], points[j + 1])
+        side = np.where(self.mode == OFF, 1.0, np.where(self.mode == ON, -1.0, 0.0))
+
+        def end(i):
+            mode = (self.device_gates, self.sliding, side, slacks[i])
+            x, evaluations = dop853.locate(self.field, step, *mode, points[i], points[i + 1])
+            self.counts["evaluations"] += evaluations
+            return x
+
+        if len(self.sliding) and j % 2 == 1:  # λ was not sampled at the point before, and may have left just before it
+            x = end(j - 1)
+            if x < points[j]:
+                return x
+        return end(j)
 
     # --- at an event -----------------------------------------------------------------------------------------------------
 
