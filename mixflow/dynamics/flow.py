@@ -46,7 +46,7 @@ class GradientFlow:
 
     def __post_init__(self):
         put = lambda name, value: object.__setattr__(self, name, value)  # noqa: E731 (the dataclass is frozen)
-        put("until", real("until", self.until, above=0))
+        put("until", real("until", self.until, above=0, fix="it is the time at which the flow ends"))
         put("rtol", real("rtol", self.rtol, least=1e-11, most=1e-3, fix="1e-9 is a good choice"))
         atol = round_off(self.rtol * 1e-3) if self.atol is None else self.atol
         put("atol", real("atol", atol, least=1e-16, most=1e-3, fix="leave it out for rtol / 1000"))
@@ -179,7 +179,8 @@ class _Walk:
         z = self.field.z(self.y)
         # At a start exactly on the surface (bias 0) a self-exciting neuron could stay silent for ever or wake up; it wakes.
         self.mode = np.where(z > -self.touch, ON, OFF)
-        self._keep(np.array([self.t]), self.y[None])
+        if len(self.grid) and self.grid[0] == self.t:
+            self._keep(self.grid[:1], self.y[None])
         self._decide(z, record=False)
         if self.stop is not None and self.stop(self.t, self.y) >= 0:
             self.ended = "stop"
@@ -187,26 +188,26 @@ class _Walk:
     def advance(self):
         step = self._step()
         x, cause = self._first_end(step)
-        after = step.t + x * step.h if x < 1 else step.t + step.h
-        y = step.at(x) if x < 1 else step.end
+        after = step.t + x * step.h
+        if x == 1 and step.h == self.method.until - step.t:
+            after = self.method.until  # exactly, whatever the sum rounds to
         inside = self.grid[self.saved : np.searchsorted(self.grid, after, side="right")]
-        self._keep(inside, step.at(np.clip((inside - step.t) / step.h, 0, 1)))
+        self._keep(inside, step.at((inside - step.t) / step.h))
         self.h = step.next_size()
-        self.t, self.y, self.slope = after, y, step.slope
+        self.t, self.y, self.slope = after, step.at(x) if x < 1 else step.end, step.slope
         if cause is None:
             return self._finish_if_due()
         self._keep_event()
         if cause == "stop":
             self.ended = "stop"
         else:
-            self._decide(self.field.z(y))
+            self._decide(self.field.z(self.y))
             self._finish_if_due()
 
     def result(self):
-        order = np.argsort(self.times, kind="stable")
         return FlowResult(
-            times=np.array(self.times)[order],
-            states=np.array(self.states).reshape(len(self.times), -1)[order],
+            times=np.array(self.times),
+            states=np.array(self.states).reshape(-1, len(self.y)),
             events=tuple(self.events),
             time=float(self.t),
             state=self.y.copy(),
@@ -342,13 +343,9 @@ class _Walk:
     # --- saving ----------------------------------------------------------------------------------------------------------
 
     def _keep(self, times, states):
-        times = times[: len(states)]
-        if len(times) and self.saved < len(self.grid):
-            inside = self.grid[self.saved :][: len(times)]
-            if np.array_equal(times, inside):
-                self.saved += len(times)
-                self.times.extend(times)
-                self.states.extend(states)
+        self.times.extend(times)
+        self.states.extend(states)
+        self.saved += len(times)
 
     def _keep_event(self):
         if self.method.save_at is None and (not self.times or self.times[-1] != self.t):

@@ -60,12 +60,6 @@ class GatedField:
     def n_gates(self):
         return len(self.gate_names)
 
-    @property
-    def attractive(self):
-        """(2n,) True where the gate pushes its own neuron off (r > 0), so that the neuron can slide on z = 0."""
-        sign = np.asarray(self.constants["sign"])
-        return np.concatenate([-sign, sign]) > 0
-
     def unpack(self, Y):
         """w, A, G_K, G_Q of one state (size,) or many (..., size), by name."""
         Y = np.asarray(Y)
