@@ -1,6 +1,7 @@
 """mixflow: the laboratory for watching a transformer learn a hidden correspondence, exactly."""
 
-from .dynamics import GradientDescent
+from .dynamics import GradientDescent, GradientFlow, ThreeStage, Until
+from .dynamics.gates import ChatteringError
 from .errors import DivergedError, Interrupted, MixflowError, SpecError, StoreError
 from .models.transformer import Transformer
 from .store import Run, load
@@ -10,9 +11,11 @@ from .train import extend, train, train_many
 __version__ = "0.1.0"
 
 __all__ = [
+    "ChatteringError",
     "DivergedError",
     "FiniteTask",
     "GradientDescent",
+    "GradientFlow",
     "Interrupted",
     "MixflowError",
     "Mixture",
@@ -20,7 +23,9 @@ __all__ = [
     "Sample",
     "SpecError",
     "StoreError",
+    "ThreeStage",
     "Transformer",
+    "Until",
     "extend",
     "load",
     "train",

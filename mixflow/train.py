@@ -10,13 +10,17 @@ import numpy as np
 from .checks import one_of, whole
 from .dataset import SCHEMA_VERSION, build
 from .dynamics.descent import GradientDescent, descend
+from .dynamics.flow import GradientFlow
+from .dynamics.three_stage import ThreeStage
 from .errors import DivergedError, Interrupted, SpecError
+from .flow_run import run_flow
 from .models.full import Full
 from .models.gram import Gram
 from .models.symmetric import Symmetric
 from .models.transformer import Transformer
 from .progress import Progress
 from .provenance import provenance
+from .staged_run import run_three_stage
 from .store import Run
 from .tasks import FiniteTask, Mixture, Sample
 
@@ -34,10 +38,14 @@ def train(task, transformer=None, method=None, *, model="auto", progress=False):
 
     >>> run = train(Mixture(classes=2), Transformer(omega=0.3), GradientDescent(learning_rate=0.1, steps=200))
     >>> round(float(run.dataset.loss[-1]), 4)
-    0.4849
+    0.4853
     """
     transformer, method = _checked(task, transformer, method)
     engine = choose(task, transformer, method, model)
+    if isinstance(method, GradientFlow):
+        return run_flow(task, transformer, method, engine.name, progress=progress)
+    if isinstance(method, ThreeStage):
+        return run_three_stage(task, transformer, method, engine, progress=progress)
     return _descend_one(engine, task, transformer, method, engine.start(transformer), progress=progress)
 
 
@@ -107,12 +115,15 @@ def train_many(task, models, method=None, *, model="auto", progress=False):
 def choose(task, transformer, method, model="auto"):
     """The engine: the cheapest exact one, or the one asked for, or a SpecError that says why it cannot serve."""
     one_of("model", model, MODELS)
-    symmetric_objection = _why_not_symmetric(task, transformer, method)
+    inner = method.method if isinstance(method, ThreeStage) else method
+    if isinstance(inner, GradientFlow) and model == "full":
+        raise SpecError("model='full' has no gradient flow; use model='gram', which is exact at any width.")
+    symmetric_objection = _why_not_symmetric(task, transformer, inner)
     if model == "symmetric" and symmetric_objection:
         raise SpecError(f"model='symmetric' cannot represent this: {symmetric_objection}; use model='gram'.")
     if model == "symmetric" or (model == "auto" and not symmetric_objection):
         return Symmetric(task, transformer.tie_values)
-    minibatch = getattr(method, "batch_size", None)
+    minibatch = getattr(inner, "batch_size", None)
     if minibatch is not None and model == "gram":
         raise SpecError(
             "model='gram' trains on the whole population, not on minibatches; use model='full' or no batch_size."
@@ -125,18 +136,18 @@ def choose(task, transformer, method, model="auto"):
         raise SpecError("model='full' with width=inf: infinitely many weights cannot be stored; use model='gram'.")
     population = task.population()
     if model == "full" or minibatch is not None:
-        return Full(population, transformer.tie_values, minibatch, getattr(method, "batch_seed", 0))
+        return Full(population, transformer.tie_values, minibatch, getattr(inner, "batch_seed", 0))
     return Gram(population, transformer.tie_values)
 
 
-def _why_not_symmetric(task, transformer, method):
+def _why_not_symmetric(task, transformer, inner):
     if not isinstance(task, Mixture):
         return "it needs a Mixture, whose classes are exchangeable"
     if not task.uniform:
         return "it needs uniform priors and orthonormal features"
     if not transformer.mean_field:
         return f"width = {transformer.width} breaks the symmetry between classes; only width=inf keeps it"
-    if getattr(method, "batch_size", None) is not None:
+    if getattr(inner, "batch_size", None) is not None:
         return "minibatches break the symmetry between classes"
     return None
 
@@ -147,7 +158,7 @@ def _checked(task, transformer, method):
     for name, value, kinds in (
         ("task", task, (Mixture, Sample, FiniteTask)),
         ("transformer", transformer, (Transformer,)),
-        ("method", method, (GradientDescent,)),
+        ("method", method, (GradientDescent, GradientFlow, ThreeStage)),
     ):
         if not isinstance(value, kinds):
             raise SpecError(f"{name} = {value!r}: expected {' or '.join(kind.__name__ for kind in kinds)}.")
