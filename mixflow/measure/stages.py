@@ -19,7 +19,7 @@ is returned all the same, with `found` False and the reason.
 """
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 
 import numpy as np
 
@@ -66,6 +66,20 @@ class Stage:
     def complete(self):
         return self.found and bool(self.evidence.get("complete", True))
 
+    @property
+    def because(self):
+        """The evidence in a few words."""
+        if not self.found:
+            return f"no such stage: {self.evidence['reason']}"
+        if self.name == "convergence":
+            law = "falls like 1/t" if self.complete else "falls, not yet like 1/t"
+            return f"loss {law}: {self.evidence['loss_at_start']:.3g} to {self.evidence['loss_at_end']:.3g}"
+        return f"ends at: {self.evidence['boundary']}" if self.complete else "still running when the run ends"
+
+    def to_dict(self):
+        """JSON-ready."""
+        return {**asdict(self), "found": self.found, "complete": self.complete, "because": self.because}
+
     def __str__(self):
         if not self.found:
             return f"{self.name}: no such stage ({self.evidence['reason']})"
@@ -75,6 +89,8 @@ class Stage:
 def detect(run):
     """The three stages, in order, of a `Trajectory` or of a dataset that has the series of one."""
     run = run if isinstance(run, Trajectory) else Trajectory.from_dataset(run)
+    if len(run.time) < 2:
+        return [_none(name, "the run has fewer than two saves") for name in NAMES]
     moved_w, moved_A = _moved(run.w), _moved(run.A)
     if not moved_w.any():
         off = ", every one is off from the start: take bias > 0" if (run.z[0] <= 0).all() else ""
