@@ -64,7 +64,11 @@ def _parser():
 
 class _Help(argparse.ArgumentDefaultsHelpFormatter, argparse.RawDescriptionHelpFormatter):
     def _get_help_string(self, action):
-        if action.default in (None, False) or action.default is argparse.SUPPRESS or "%(default)" in (action.help or ""):
+        if (
+            action.default in (None, False)
+            or action.default is argparse.SUPPRESS
+            or "%(default)" in (action.help or "")
+        ):
             return action.help
         return super()._get_help_string(action)
 
@@ -103,7 +107,10 @@ def _train_flags():
     return [
         *_spec_flags(),
         *_descent_flags(),
-        (["--continue"], {"dest": "continued", "metavar": "RUN", "help": "go on with this run file for --steps more steps"}),
+        (
+            ["--continue"],
+            {"dest": "continued", "metavar": "RUN", "help": "go on with this run file for --steps more steps"},
+        ),
         (["--out"], {"metavar": "FILE", "help": "write the run to this netCDF file"}),
         (["--plot"], {"metavar": "FILE", "help": "write the run's figure (.svg, .pdf or .png)"}),
         *_JSON,
@@ -117,8 +124,8 @@ def _train(options):
     from . import GradientDescent, Mixture, Transformer, extend, load, train
     from .errors import DivergedError, Interrupted
 
-    for name in ("out", "plot"):
-        _check_writable(getattr(options, name))
+    _check_writable(options.out)
+    _check_writable(options.plot, suffixes=(".svg", ".pdf", ".png"))
     try:
         if options.continued:
             run = extend(load(options.continued), options.steps, progress=True)
@@ -165,7 +172,11 @@ def _info_flags():
 def _show(run, as_json, provenance=False):
     from .summary import summary, table
 
-    print(json.dumps(summary(run, provenance=provenance), allow_nan=False) if as_json else table(run, provenance=provenance))
+    print(
+        json.dumps(summary(run, provenance=provenance), allow_nan=False)
+        if as_json
+        else table(run, provenance=provenance)
+    )
 
 
 def _plot(run, path):
@@ -180,7 +191,10 @@ def _plot(run, path):
 
 
 def _reproduce_flags():
-    return [(["--out"], {"metavar": "DIR", "default": "results", "help": "folder for the figure and the run file"}), *_JSON]
+    return [
+        (["--out"], {"metavar": "DIR", "default": "results", "help": "folder for the figure and the run file"}),
+        *_JSON,
+    ]
 
 
 def _reproduce(options):
@@ -208,7 +222,7 @@ def _numbers(text):
         raise argparse.ArgumentTypeError(f"{text!r} is not a list of numbers like 0.5,0.5") from None
 
 
-def _check_writable(path):
+def _check_writable(path, suffixes=None):
     """Refuse an impossible output before hours of work, not after."""
     import os
 
@@ -220,6 +234,8 @@ def _check_writable(path):
     folder = path.parent
     if path.is_dir():
         raise StoreError(f"cannot write {path}: it is a folder; name a file in it.")
+    if suffixes and path.suffix not in suffixes:
+        raise StoreError(f"cannot write {path}: its name must end in {', '.join(suffixes)}.")
     if not folder.is_dir():
         raise StoreError(f"cannot write {path}: the folder {folder} does not exist; make it first.")
     if not os.access(folder, os.W_OK):

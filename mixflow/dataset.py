@@ -8,8 +8,8 @@ from .measure.means import mean_accuracy, mean_loss
 from .models.forward import margin, preactivation
 from .models.symmetric import KINDS, SECTORS, atom_types, binomial, expand, type_preactivation
 from .provenance import provenance
-from .store import SCHEMA_VERSION
 
+SCHEMA_VERSION = 1
 HEADS = ("+", "-")
 EXPAND_LIMIT = 6  # classes up to which a symmetric run is also written out feature by feature and atom by atom
 MATRICES = ("A", "G_K", "G_Q")
@@ -53,6 +53,15 @@ def build(task, transformer, method, model, history, *, time, step=None, final=N
     return xarray.Dataset(variables, coords=coordinates, attrs=attrs)
 
 
+def expanded(dataset, task, bias):
+    """A symmetric run's dataset with every feature, head and atom written out, as the standard schema has them."""
+    history = {"w": dataset["w_sector"].values, **{name: dataset[f"{name}_sector"].values for name in MATRICES}}
+    variables = _sector_variables(history) | _feature_variables(task, expand(history, task.classes), bias)
+    kept = {name: dataset.coords[name] for name in ("time", "step") if name in dataset.coords}
+    events = {name: dataset[name] for name in dataset.data_vars if "event" in dataset[name].dims}
+    return type(dataset)(variables | events, coords={**kept, **_coordinates(task, variables)}, attrs=dataset.attrs)
+
+
 _FINAL_DIMS = {
     "w": ("head", "coordinate"),
     "W_K": ("head", "neuron", "coordinate"),
@@ -90,7 +99,10 @@ def _averages(m, p, hard):
 def _sector_variables(history):
     """The 22 numbers of the symmetric model."""
     matrix = ("time", "sector", "key_kind", "query_kind")
-    return {"w_sector": (("time", "kind"), history["w"]), **{f"{name}_sector": (matrix, history[name]) for name in MATRICES}}
+    return {
+        "w_sector": (("time", "kind"), history["w"]),
+        **{f"{name}_sector": (matrix, history[name]) for name in MATRICES},
+    }
 
 
 def _type_variables(task, history, bias):

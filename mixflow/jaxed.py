@@ -8,7 +8,9 @@ import pathlib
 # in all, that is most of the time. The first option compiles a loop whose buffers are small into one function, the second
 # merges kernels that read the same arrays. Measured (K = 2, 8 lanes): 8.0 µs a step without, 3.7 µs with both. The threshold
 # (bytes touched by one step) covers `gram` to K = 5 and leaves wide `full` models to the threaded matrix products.
-XLA_OPTIONS = "--xla_backend_extra_options=xla_cpu_small_while_loop_byte_threshold=20000000,xla_cpu_use_multi_output_fusion=true"
+XLA_OPTIONS = (
+    "--xla_backend_extra_options=xla_cpu_small_while_loop_byte_threshold=20000000,xla_cpu_use_multi_output_fusion=true"
+)
 
 
 def cache_directory():

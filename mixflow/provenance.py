@@ -43,7 +43,9 @@ def _commit():
         return "unknown: not run from a git checkout"
 
     def git(*words):
-        return subprocess.run(["git", "-C", str(here), *words], capture_output=True, text=True, timeout=10, check=True).stdout
+        return subprocess.run(
+            ["git", "-C", str(here), *words], capture_output=True, text=True, timeout=10, check=True
+        ).stdout
 
     try:
         edited = git("status", "--porcelain", "--untracked-files=no", "--", ".").strip()
@@ -54,7 +56,12 @@ def _commit():
 
 @functools.cache
 def _hardware():
-    return {"cpu": _cpu(), "cores": os.cpu_count(), "memory_gib": _memory(), "system": f"{platform.system()} {platform.machine()}"}
+    return {
+        "cpu": _cpu(),
+        "cores": os.cpu_count(),
+        "memory_gib": _memory(),
+        "system": f"{platform.system()} {platform.machine()}",
+    }
 
 
 def _cpu():

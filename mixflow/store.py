@@ -11,12 +11,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from .dataset import SCHEMA_VERSION, expanded
 from .dynamics import method_from_spec
 from .errors import StoreError
 from .models.transformer import Transformer
 from .tasks import task_from_spec
-
-SCHEMA_VERSION = 1
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,6 +61,12 @@ class Run:
         from .measure.stages import detect
 
         return detect(self.dataset)
+
+    def expand(self):
+        """A symmetric run of many classes with features and atoms written out; possible while K·2^K atoms can be listed."""
+        if self.dataset.attrs["model"] != "symmetric" or "w" in self.dataset:
+            return self
+        return Run(expanded(self.dataset, self.task, self.transformer.bias))
 
     def save(self, path):
         """Write the run to one netCDF file, whole or not at all."""
@@ -114,14 +119,18 @@ def open_dataset(path):
     try:
         dataset = xarray.load_dataset(io.BytesIO(content), engine="h5netcdf")
     except Exception as error:  # HDF5 reports a damaged file through many exception types
-        raise StoreError(f"{path} is not a readable netCDF file ({type(error).__name__}): it is truncated or damaged.") from None
+        raise StoreError(
+            f"{path} is not a readable netCDF file ({type(error).__name__}): it is truncated or damaged."
+        ) from None
     if "sha256" not in dataset.attrs or "mixflow_schema" not in dataset.attrs:
         raise StoreError(f"{path} carries no mixflow checksum: it was not written by mixflow, or it was altered.")
     stored = dataset.attrs.pop("sha256")
     if checksum(dataset) != stored:
         raise StoreError(f"{path} does not match its checksum: it was altered after it was written.")
     if dataset.attrs["mixflow_schema"] > SCHEMA_VERSION:
-        raise StoreError(f"{path} has schema {dataset.attrs['mixflow_schema']}, newer than {SCHEMA_VERSION}: update mixflow.")
+        raise StoreError(
+            f"{path} has schema {dataset.attrs['mixflow_schema']}, newer than {SCHEMA_VERSION}: update mixflow."
+        )
     return dataset
 
 

@@ -1,13 +1,14 @@
 """The only wiring: train(task, transformer, method) -> Run, by the cheapest model that is exact for them."""
 
 import concurrent.futures
+import json
 import os
 import time as clock
 
 import numpy as np
 
 from .checks import one_of, whole
-from .dataset import build
+from .dataset import SCHEMA_VERSION, build
 from .dynamics.descent import GradientDescent, descend
 from .errors import DivergedError, Interrupted, SpecError
 from .models.full import Full
@@ -15,6 +16,7 @@ from .models.gram import Gram
 from .models.symmetric import Symmetric
 from .models.transformer import Transformer
 from .progress import Progress
+from .provenance import provenance
 from .store import Run
 from .tasks import FiniteTask, Mixture, Sample
 
@@ -44,12 +46,16 @@ def extend(run, steps, *, progress=False):
     steps = whole("steps", steps)
     method = run.method
     if not isinstance(method, GradientDescent):
-        raise SpecError(f"only descent runs can be extended; this one is {run.spec['method']['kind']!r}: train again with a larger until.")
+        raise SpecError(
+            f"only descent runs can be extended; this one is {run.spec['method']['kind']!r}: train again with a larger until."
+        )
     data = run.dataset
     done = int(data.step[-1])
     longer = GradientDescent(**{**_fields(method), "steps": done + steps})
     engine = choose(run.task, run.transformer, longer, data.attrs["model"])
-    suffix, names = ("_sector", ("w", "A", "G_K", "G_Q")) if engine.name == "symmetric" else ("", ("w", "A", "G_K", "G_Q"))
+    suffix, names = (
+        ("_sector", ("w", "A", "G_K", "G_Q")) if engine.name == "symmetric" else ("", ("w", "A", "G_K", "G_Q"))
+    )
     if engine.name == "full":
         start = {name: data[f"final_{name}"].values for name in ("w", "W_K", "W_Q")}
     else:
@@ -108,9 +114,13 @@ def choose(task, transformer, method, model="auto"):
         return Symmetric(task, transformer.tie_values)
     minibatch = getattr(method, "batch_size", None)
     if minibatch is not None and model == "gram":
-        raise SpecError("model='gram' trains on the whole population, not on minibatches; use model='full' or no batch_size.")
+        raise SpecError(
+            "model='gram' trains on the whole population, not on minibatches; use model='full' or no batch_size."
+        )
     if minibatch is not None and transformer.mean_field:
-        raise SpecError("minibatches need a finite width, because model='full' stores every weight; set width, for example 256.")
+        raise SpecError(
+            "minibatches need a finite width, because model='full' stores every weight; set width, for example 256."
+        )
     if model == "full" and transformer.mean_field:
         raise SpecError("model='full' with width=inf: infinitely many weights cannot be stored; use model='gram'.")
     population = task.population()
@@ -213,7 +223,9 @@ def _descend_group(engines, transformers, method, progress):
     if history.interrupted:
         raise KeyboardInterrupt
     saved = history.saved
-    return [(np.array(history.steps), engine.unstack(saved, lane), history.diverged.get(lane)) for lane in range(members)]
+    return [
+        (np.array(history.steps), engine.unstack(saved, lane), history.diverged.get(lane)) for lane in range(members)
+    ]
 
 
 def _gather(task, transformers, engines, method, results, wall_time):
@@ -228,25 +240,27 @@ def _gather(task, transformers, engines, method, results, wall_time):
             task, transformer, method, engine.name, {name: x[keep] for name, x in saved.items()},
             time=method.learning_rate * step[keep], step=step[keep],
         )  # fmt: skip
-        members.append(member.drop_vars("step").reindex(time=method.learning_rate * longest) if not keep.all() else member)
+        members.append(
+            member.drop_vars("step").reindex(time=method.learning_rate * longest) if not keep.all() else member
+        )
     shared = set.intersection(*(set(member.data_vars) for member in members))
-    runs = xarray.concat([member[sorted(shared)] for member in members], dim="run", combine_attrs="drop", join="exact", coords="minimal", compat="override")
+    runs = xarray.concat(
+        [member[sorted(shared)] for member in members],
+        dim="run",
+        combine_attrs="drop",
+        join="exact",
+        coords="minimal",
+        compat="override",
+    )
     runs = runs.assign_coords(
         run=np.arange(len(members)),
         step=("time", longest),
         model=("run", [engine.name for engine in engines]),
         diverged_step=("run", [-1 if diverged is None else diverged for _, _, diverged in results]),
-        **{
-            name: ("run", [float(getattr(t, name)) for t in transformers]) for name in ("width", "omega", "bias")
-        },
+        **{name: ("run", [float(getattr(t, name)) for t in transformers]) for name in ("width", "omega", "bias")},
         seed=("run", [t.seed for t in transformers]),
     )
     spec = {"task": task.spec(), "transformers": [t.spec() for t in transformers], "method": method.spec()}
-    import json
-
-    from .provenance import provenance
-    from .store import SCHEMA_VERSION
-
     runs.attrs = {"mixflow_schema": SCHEMA_VERSION, "spec": json.dumps(spec), "wall_time": wall_time, **provenance()}
     return runs
 

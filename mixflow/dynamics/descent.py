@@ -10,7 +10,9 @@ from ..checks import real, whole
 from ..jaxed import jax
 
 SAVES = 128  # rows of the record buffer of one compiled call
-CALL_SECONDS = 0.1  # a call is sized to about this long: fine enough for progress and Ctrl-C, long enough to hide its overhead
+CALL_SECONDS = (
+    0.1  # a call is sized to about this long: fine enough for progress and Ctrl-C, long enough to hide its overhead
+)
 
 
 @dataclass(frozen=True)
@@ -115,7 +117,9 @@ def descend(model, states, parameters, steps, save_every, *, first=0, record_fir
                 progress(at, steps)
     except KeyboardInterrupt:
         history.interrupted = True
-        if at > history.steps[-1]:  # stopped between two saves: record where it stands, so that nothing computed is lost
+        if (
+            at > history.steps[-1]
+        ):  # stopped between two saves: record where it stands, so that nothing computed is lost
             history.parts.append(advance(1, 0)[1])
             history.steps.append(at)
     return history

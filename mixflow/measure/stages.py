@@ -19,7 +19,7 @@ is returned all the same, with `found` False and the reason.
 """
 
 import math
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -68,17 +68,24 @@ class Stage:
 
     @property
     def because(self):
-        """The evidence in a few words."""
+        """The evidence in one phrase."""
         if not self.found:
             return f"no such stage: {self.evidence['reason']}"
-        if self.name == "convergence":
-            law = "falls like 1/t" if self.complete else "falls, not yet like 1/t"
-            return f"loss {law}: {self.evidence['loss_at_start']:.3g} to {self.evidence['loss_at_end']:.3g}"
-        return f"ends at: {self.evidence['boundary']}" if self.complete else "still running when the run ends"
+        facts = [str(self.evidence["boundary"])] if "boundary" in self.evidence else []
+        if "slope" in self.evidence:
+            facts.append(
+                f"the loss fell by {self.evidence['fall']:.3g}, halving times grow with slope {self.evidence['slope']:.2f}"
+            )
+        if "loss" in self.evidence:
+            facts.append(f"loss {self.evidence['loss']:.4g} there")
+        return ", ".join(facts + ([] if self.complete else ["still running"]))
 
     def to_dict(self):
-        """JSON-ready."""
-        return {**asdict(self), "found": self.found, "complete": self.complete, "because": self.because}
+        """JSON-ready: name, found, complete, start, end, evidence (NaN as None)."""
+        plain = lambda x: None if isinstance(x, float) and not math.isfinite(x) else x  # noqa: E731 (JSON has no NaN)
+        evidence = {key: plain(value) for key, value in self.evidence.items()}
+        facts = {"found": self.found, "complete": self.complete, "start": self.start, "end": self.end}
+        return {"name": self.name, **facts, "because": self.because, "evidence": evidence}
 
     def __str__(self):
         if not self.found:

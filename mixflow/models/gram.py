@@ -91,8 +91,8 @@ class Gram:
         E, uE = keep(E, u[:, None] * E)
         Z, N = contract(M, E), contract(M, uE)  # (n, T, lanes)
         share = (M / task.length[:, None])[:, :, None] / jnp.where(M[:, :, None] > 0, Z, 1.0)  # M[a,q] / (L_a Z_aq)
-        O = N / jnp.where(M[:, :, None] > 0, Z, 1.0)  # noqa: E741 (the paper-side name of the attention output)
-        share, O = keep(share, O)  # noqa: E741
+        O = N / jnp.where(M[:, :, None] > 0, Z, 1.0)
+        share, O = keep(share, O)
         z = parameters["bias"] + sum((M[:, q] / task.length)[:, None] * O[:, q] for q in range(T))  # (n, lanes)
         r = keep(self.gate(z, parameters["probability"]))
         R = r[:, None] * share

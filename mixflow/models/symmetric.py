@@ -88,7 +88,9 @@ class Symmetric:
         def forward(w, A):
             off = (A[0] - A[1]) / K
             diagonal = A[1] + off
-            return tuple(preactivation(y, m, K, w, diagonal, off, parameters["bias"]) for y, m in ((1, n), (-1, K - 1 - n)))
+            return tuple(
+                preactivation(y, m, K, w, diagonal, off, parameters["bias"]) for y, m in ((1, n), (-1, K - 1 - n))
+            )
 
         (z, z_mirror), pull = jax().vjp(forward, w, A)  # z_-(+, n) = z_+(-, K-1-n): the other head, by reflection
         residual = -0.5 * parameters["weight"][:, None] * logistic(jnp.maximum(z, 0.0) - jnp.maximum(z_mirror, 0.0))
@@ -101,7 +103,7 @@ class Symmetric:
         return d_w / K, jnp.stack([d_A[0], d_A[1] / jnp.maximum(K - 1, 1.0)])
 
 
-def preactivation(y, n, K, w, D, O, b):  # noqa: E741 (off-diagonal entries)
+def preactivation(y, n, K, w, D, O, b):
     """z_+ of the atoms with label y and n positive signs among the other K-1 (docs/mathematics.md §4).
 
     D, O: 2×2 blocks over (c, v): entries A[x_k, x_k] and A[x_k, x_j], j ≠ k. Arrays broadcast as (atom type, lanes).
