@@ -256,7 +256,8 @@ class _Walk:
     def _first_end(self, step):
         """The fraction x of the step where the mode or the flow first ends, and why: None, "gate" or "stop"."""
         share = np.full((len(dop853.Z_SAMPLES), len(self.sliding)), 0.5)
-        share[1::2] = step.share  # λ was sampled at every second point
+        if len(self.sliding):
+            share[1::2] = step.share  # λ was sampled at every second point
         x, cause = 1.0, None
         slacks = []  # in force before each sample
         for j in range(len(share)):
