@@ -12,7 +12,9 @@ import numpy as np
 
 STAGES, EXTRA = 12, 3
 Z_SAMPLES = np.arange(1, 9) / 8  # where a step looks for a crossing of z = 0, as fractions of the step
-SHARE_SAMPLES = np.array([0.25, 0.5, 0.75, 1.0])  # and for a sliding gate λ leaving [0, 1], which costs an evaluation each
+SHARE_SAMPLES = np.array(
+    [0.25, 0.5, 0.75, 1.0]
+)  # and for a sliding gate λ leaving [0, 1], which costs an evaluation each
 SAFETY, LEAST, MOST = 0.9, 0.2, 10.0  # step size control, as in SciPy
 
 

@@ -18,7 +18,9 @@ from functools import lru_cache
 
 import numpy as np
 
-RIDGE = 1e-12  # relative; leaves |dz/dt| ≤ RIDGE · N · r on the surface and makes dependent ∇z (twins by symmetry) harmless
+RIDGE = (
+    1e-12  # relative; leaves |dz/dt| ≤ RIDGE · N · r on the surface and makes dependent ∇z (twins by symmetry) harmless
+)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

@@ -17,7 +17,9 @@ def symmetric_field(task, transformer, *, train_w=True, train_attention=True):
     other signals: so a column of the (2, K) table is one sample with the two neurons that decide its margin.
     """
     if not getattr(task, "uniform", False):
-        raise SpecError("the symmetric model needs a Mixture with uniform priors and orthonormal features; use model='gram'.")
+        raise SpecError(
+            "the symmetric model needs a Mixture with uniform priors and orthonormal features; use model='gram'."
+        )
     if not transformer.mean_field:
         raise SpecError(f"width = {transformer.width}: the symmetric model needs width=math.inf; use model='gram'.")
     K = task.classes
