@@ -77,7 +77,7 @@ class _Help(argparse.ArgumentDefaultsHelpFormatter, argparse.RawDescriptionHelpF
 
 
 def _spec_flags():
-    from .train import MODELS
+    from .running.choose import MODELS
 
     return [
         (["--classes"], {"type": int, "default": 2, "metavar": "K", "help": "number of mixtures"}),

@@ -150,3 +150,25 @@ class TestCompare:
     def test_learning_rates_must_fit_the_grid(self):
         with pytest.raises(mf.SpecError, match="does not divide"):
             mf.compare(mf.Mixture(2), until=10.0, points=10, learning_rates=(0.3,))
+
+
+class TestMany:
+    def test_flow_members_equal_single_runs(self):
+        models = [mf.Transformer(width=16, seed=0), mf.Transformer(width=16, seed=1), mf.Transformer()]
+        method = mf.GradientFlow(until=40.0, save_at=20)
+        batch = mf.train_many(mf.Mixture(2), models, method)
+        for i, model in enumerate(models):
+            single = mf.train(mf.Mixture(2), model, method)
+            assert np.array_equal(batch.A.values[i], single.dataset.A.values)
+            assert int(batch.events[i]) == len(single.events) > 0
+
+    def test_staged_members_equal_single_runs(self):
+        models = [mf.Transformer(width=16, seed=s) for s in range(2)]
+        method = mf.ThreeStage(mf.GradientDescent(0.1), 5, 5, 5)
+        batch = mf.train_many(mf.Mixture(2), models, method)
+        single = mf.train(mf.Mixture(2), models[1], method).dataset
+        assert np.array_equal(batch.w.values[1], single.w.values)
+
+    def test_stages_that_end_at_events_have_no_common_time_axis(self):
+        with pytest.raises(mf.SpecError, match="give durations"):
+            mf.train_many(mf.Mixture(2), [mf.Transformer()], mf.ThreeStage())

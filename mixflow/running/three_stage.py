@@ -5,18 +5,18 @@ import time as clock
 
 import numpy as np
 
-from .dataset import build
-from .dynamics.descent import GradientDescent, descend
-from .dynamics.flow import GradientFlow, flow
-from .dynamics.three_stage import Until, limit, steps_within
-from .errors import DivergedError, Interrupted, SpecError
-from .flow_run import event_variables, field_of
-from .measure.means import mean_loss
-from .measure.separability import feature_margin
-from .models.forward import margin, preactivation
-from .models.symmetric import expand, type_margin
-from .progress import Progress
-from .store import Run
+from ..dataset import build
+from ..dynamics.descent import GradientDescent, descend
+from ..dynamics.flow import GradientFlow, flow
+from ..dynamics.three_stage import Until, limit, steps_within
+from ..errors import DivergedError, Interrupted, SpecError
+from ..measure.means import mean_loss
+from ..measure.separability import feature_margin
+from ..models.forward import margin, preactivation
+from ..models.symmetric import expand, type_margin
+from ..progress import Progress
+from ..store import Run
+from .flow import event_variables, field_of
 
 MATRICES = ("w", "A", "G_K", "G_Q")
 
