@@ -10,8 +10,7 @@ from ..models.gram import Gram
 from ..models.symmetric import Symmetric
 from ..models.transformer import Transformer
 from ..tasks import FiniteTask, Mixture, Sample
-
-MODELS = ("auto", "full", "gram", "symmetric")
+from . import MODELS
 
 
 def checked(task, transformer, method):

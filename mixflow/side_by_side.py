@@ -11,7 +11,7 @@ from .dynamics.flow import GradientFlow
 from .dynamics.three_stage import ThreeStage
 from .errors import SpecError
 from .models.transformer import Transformer
-from .train import train
+from .training import train
 
 
 def compare(task, transformer=None, *, until=200.0, learning_rates=(0.1, 0.05, 0.025), points=100, three_stage=None):
