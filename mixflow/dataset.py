@@ -6,7 +6,7 @@ import numpy as np
 
 from .measure.means import mean_accuracy, mean_loss
 from .models.forward import margin, preactivation
-from .models.symmetric import KINDS, SECTORS, atom_types, binomial, expand, type_preactivation
+from .models.symmetric import KINDS, SECTORS, atom_types, binomial, expand, type_margin, type_preactivation
 from .provenance import provenance
 
 SCHEMA_VERSION = 1
@@ -15,12 +15,26 @@ EXPAND_LIMIT = 6  # classes up to which a symmetric run is also written out feat
 MATRICES = ("A", "G_K", "G_Q")
 
 
-def build(task, transformer, method, model, history, *, time, step=None, final=None, wall_time=0.0, attributes=None):
+def build(
+    task,
+    transformer,
+    method,
+    model,
+    history,
+    *,
+    time,
+    step=None,
+    final=None,
+    extra=None,
+    wall_time=0.0,
+    attributes=None,
+):
     """The dataset of one run.
 
     history  arrays with time first: w (time, 2, F), A, G_K, G_Q (time, 2, F, F); for model "symmetric" the sector form
              w (time, 2), A, G_K, G_Q (time, sector, 2, 2)
     final    arrays of the last state that the history does not determine (the weights of model "full")
+    extra    further variables, as (dimensions, values)
     """
     import xarray
 
@@ -37,6 +51,7 @@ def build(task, transformer, method, model, history, *, time, step=None, final=N
         variables |= _feature_variables(task, history, transformer.bias)
     for name, value in (final or {}).items():
         variables[f"final_{name}"] = ((*_FINAL_DIMS[name],), value)
+    variables |= extra or {}
     coordinates = {"time": np.asarray(time, float), **_coordinates(task, variables)}
     if step is not None:
         coordinates["step"] = ("time", np.asarray(step, np.int64))
@@ -138,13 +153,8 @@ def _sector_variables(history):
 
 def _type_variables(task, history, bias):
     """Many classes: atoms by type (label y, number n of positive signs among the others) instead of one by one."""
-    K = task.classes
-    z = type_preactivation(history, K, bias)  # (time, 2, 2K)
-    on = np.maximum(z, 0)
-    _, y, n, _ = atom_types(K)
-    m = y * (on[:, 0] - on[:, 1])
-    p = np.tile(binomial(K), 2) / 2
-    hard = y * (y + 2 * n - (K - 1)) <= 0
+    z = type_preactivation(history, task.classes, bias)  # (time, 2, 2K)
+    m, p, hard = type_margin(history, task.classes, bias)
     return {
         **_averages(m, p, hard),
         "margin": (("time", "atom_type"), m),

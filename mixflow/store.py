@@ -8,6 +8,7 @@ import os
 import pathlib
 import tempfile
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -16,6 +17,16 @@ from .dynamics import method_from_spec
 from .errors import StoreError
 from .models.transformer import Transformer
 from .tasks import task_from_spec
+
+
+class Event(NamedTuple):
+    """One neuron's switch: `before` and `after` are "off", "on" or "sliding"."""
+
+    time: float
+    head: str
+    atom: str
+    before: str
+    after: str
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,6 +72,25 @@ class Run:
         from .measure.stages import detect
 
         return detect(self.dataset)
+
+    @property
+    def events(self):
+        """Flow only: every neuron switch (time, head, atom, before, after), in order; empty for descent."""
+        data = self.dataset
+        if "event_time" not in data:
+            return []
+        columns = [data[f"event_{name}"].values.tolist() for name in ("time", "head", "atom", "before", "after")]
+        return [Event(*row) for row in zip(*columns)]
+
+    @property
+    def certificate(self):
+        """Flow only: the error bound, the drift of the conserved quantities, the work done; None for descent."""
+        return json.loads(self.dataset.attrs["certificate"]) if "certificate" in self.dataset.attrs else None
+
+    @property
+    def switches(self):
+        """Three-stage only: what ended each stage, and when; empty otherwise."""
+        return json.loads(self.dataset.attrs.get("switches", "[]"))
 
     def expand(self):
         """A symmetric run of many classes with features and atoms written out; possible while K·2^K atoms can be listed."""

@@ -1,5 +1,6 @@
 """Stage detection: switches of staged runs, events of simultaneous ones, and the honest "no such stage"."""
 
+import json
 from functools import cache
 
 import numpy as np
@@ -223,6 +224,15 @@ def test_switch_off_is_interpolated_from_the_smooth_side(when, spacing):
     assert abs(got - when) <= (0.02 if when > 2.01 * spacing else 1.0) * spacing + 1e-9
 
 
+@pytest.mark.parametrize("stop", [100, 1000, 2500, 20_000])
+def test_stages_say_why_and_are_json_ready(stop):
+    for stage in detect(trajectory(descent(), keep=slice(0, stop // 10 + 1))):
+        text = json.loads(json.dumps(stage.to_dict(), allow_nan=False))
+        assert text["name"] == stage.name
+        assert text["because"] == stage.because != ""
+        assert text["found"] == (text["start"] is not None)
+
+
 def test_dataset_and_arrays_give_the_same_stages():
     plain = trajectory(descent(), keep=slice(None, None, 5))
     shape = {"w": (2, 4), "A": (2, 4, 4), "z": (2, 8), "margin": (8,)}
@@ -231,6 +241,9 @@ def test_dataset_and_arrays_give_the_same_stages():
     variables |= {name: (("time", *dims[name]), getattr(plain, name).reshape(-1, *shape[name])) for name in shape}
     data = xr.Dataset(variables, coords={"time": plain.time})
     assert boundaries(detect(data.transpose("atom", "query", ...))) == boundaries(detect(plain))
+    assert "fewer than two saves" in detect(data.isel(time=[0]))[0].because
+    diverged = data.where(data.time <= 100)  # what a batch shows of a member that left float64
+    assert boundaries(detect(diverged)) == boundaries(detect(data.sel(time=slice(0, 100))))
     with pytest.raises(SpecError, match="isel"):
         detect(data.expand_dims("run"))
     with pytest.raises(SpecError, match="lacks z"):

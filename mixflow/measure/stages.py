@@ -96,6 +96,8 @@ class Stage:
 def detect(run):
     """The three stages, in order, of a `Trajectory` or of a dataset that has the series of one."""
     run = run if isinstance(run, Trajectory) else Trajectory.from_dataset(run)
+    if len(run.time) < 2:
+        return [_none(name, "the run has fewer than two saves") for name in NAMES]
     moved_w, moved_A = _moved(run.w), _moved(run.A)
     if not moved_w.any():
         off = ", every one is off from the start: take bias > 0" if (run.z[0] <= 0).all() else ""

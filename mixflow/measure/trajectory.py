@@ -11,7 +11,7 @@ from ..errors import SpecError
 class Trajectory:
     """One run as the detector needs it; the first axis of every array is time, further axes are free.
 
-    time       (T,) increasing, at least two saves
+    time       (T,) increasing
     loss       (T,) mean loss
     loss_easy  (T,) on the easy samples, NaN if there are none
     loss_hard  (T,) on the hard samples, NaN if there are none
@@ -38,14 +38,15 @@ class Trajectory:
             object.__setattr__(self, name, value)
             if value.ndim == 0 or len(value) != len(self.time):
                 raise SpecError(f"{name} has shape {value.shape}: expected {len(self.time)} entries along time.")
-        if len(self.time) < 2 or not np.all(np.diff(self.time) > 0):
-            raise SpecError("time must hold at least two increasing values: save more often.")
+        if not np.all(np.diff(self.time) > 0):
+            raise SpecError("time does not increase: sort the saves and drop repeated ones.")
 
     @classmethod
     def from_dataset(cls, dataset):
         """One run's dataset; for many classes w and A are taken from their sectors."""
         if "run" in dataset["loss"].dims:
             raise SpecError("the dataset holds a batch of runs: choose one with dataset.isel(run=0).")
+        dataset = dataset.isel(time=np.isfinite(dataset["loss"].values))  # a diverged member of a batch ends in NaN
         names = ["loss", "loss_easy", "loss_hard", "z", "margin"]
         sectors = "A" not in dataset and "A_sector" in dataset  # many classes: atoms and features are not listed
         names += ["w_sector", "A_sector"] if sectors else ["w", "A"]

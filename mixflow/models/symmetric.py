@@ -140,6 +140,13 @@ def type_preactivation(history, K, bias):
     return np.stack([plus.T, minus.T], axis=1)
 
 
+def type_margin(history, K, bias):
+    """y·F (time, 2K), probability (2K,) and hardness (2K,) of the atom types."""
+    on = np.maximum(type_preactivation(history, K, bias), 0)
+    _, y, n, _ = atom_types(K)
+    return y * (on[:, 0] - on[:, 1]), np.tile(binomial(K), 2) / 2, y * (y + 2 * n - (K - 1)) <= 0
+
+
 def binomial(K):
     """Probability of n positive signs among K-1, n = 0..K-1; exact integers, rounded once."""
     total = 1 << (K - 1)

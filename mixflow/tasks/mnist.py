@@ -96,7 +96,9 @@ class Mnist:
                     f"digit {digit} has {len(shuffled)} images in the source: too few to train and to hold out."
                 )
             if self.images is not None and self.images > len(train):
-                raise SpecError(f"images = {self.images}: expected at most {len(train)}, what digit {digit} has to train on.")
+                raise SpecError(
+                    f"images = {self.images}: expected at most {len(train)}, what digit {digit} has to train on."
+                )
             found["train"].append(train[: self.images])
             found["test"].append(test)
         return found
@@ -177,7 +179,9 @@ class Mnist:
 def _unit(images):
     length = np.linalg.norm(images, axis=1, keepdims=True)
     if np.any(length == 0):
-        raise SpecError("an image is empty, so it cannot be scaled to unit length: choose other digits or another source.")
+        raise SpecError(
+            "an image is empty, so it cannot be scaled to unit length: choose other digits or another source."
+        )
     return images / length
 
 
