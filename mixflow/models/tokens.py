@@ -130,8 +130,8 @@ def preactivation(Y, sizes, index, sign, bias):
     """z_h of every sample, (2, n), from Y (Σ sizes, P), index and sign (L, n): softmax over keys, average over queries."""
     J = jax()
     jnp, L = J.numpy, len(sizes)
-    ends = np.cumsum([0, *sizes])
-    place = [slice(a, b) for a, b in zip(ends, ends[1:])]
+    ends = np.cumsum(sizes)
+    place = [slice(end - size, end) for end, size in zip(ends, sizes)]
 
     def one(h):
         K, Q, u = _head(Y, h)

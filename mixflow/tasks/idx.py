@@ -56,7 +56,7 @@ def read_folder(folder, *, checksums=True):
     pairs = [pair for pair in (TRAIN, TEST) if any((folder / name).exists() for name in pair)]
     if not pairs:
         raise StoreError(
-            f"{folder} holds no MNIST file: expected {', '.join(TEST)} (and the two train- files); `mixflow data mnist` fetches them."
+            f"{folder} holds no MNIST file: expected {', '.join(TEST)} (and the two of train); `mixflow data mnist` fetches them."
         )
     parts, sha256 = [], {}
     for pair in pairs:
