@@ -114,7 +114,8 @@ def _token_variables(task, history):
         "w": (("time", "head", "feature"), history["w"]),
         **{name: (("time", "head", "key", "query"), history[name]) for name in MATRICES},
     }
-    for part, suffix, weight in ((t.train, "", t.probabilities), (t.test, "_test", np.ones(len(t.test.labels)))):
+    for part, suffix in ((t.train, ""), (t.test, "_test")):
+        weight = np.ones(len(part.labels))  # every sample counts once
         z, sample = history[f"z{suffix}"], f"sample{suffix or '_train'}"
         on = np.maximum(z, 0)
         m = part.labels * (on[:, 0] - on[:, 1])

