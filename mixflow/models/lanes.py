@@ -61,19 +61,18 @@ def transpose(X):
     return jax().numpy.swapaxes(X, 0, 1)
 
 
-def keep(*arrays):
-    """Compute `arrays` once here: without the barrier XLA computes them again inside every kernel that reads them."""
-    kept = jax().lax.optimization_barrier(arrays)
-    return kept if len(kept) > 1 else kept[0]
+def stages(probability):
+    """A function stage(f, *arrays) that computes f(*arrays) once, as one loop over its result.
 
+    XLA fuses whatever it can, and then computes an intermediate again for each number that reads it: the exponentials of a
+    step 24 times, for example. Its optimization_barrier does not help, the CPU compiler drops it before it fuses; a branch
+    it cannot decide does. Probabilities are never negative, so f always runs; were they, NaN would show it.
+    """
+    J = jax()
+    always = probability[0] >= 0
 
-UNROLL = 24  # rows up to which a sum over atoms is written out (K ≤ 3); beyond, a matrix product is faster to compile and run
+    def stage(f, *arrays):
+        result = J.eval_shape(f, *arrays)
+        return J.lax.cond(always, f, lambda *_: J.numpy.full(result.shape, J.numpy.nan), *arrays)
 
-
-def contract(M, X):
-    """Σ_k M[i, k] X[k, …, lanes] for a constant matrix M: (i, …, lanes)."""
-    jnp = jax().numpy
-    if max(M.shape) <= UNROLL:
-        column = lambda k: M[:, k].reshape(-1, *[1] * (X.ndim - 1))  # noqa: E731
-        return sum(column(k) * X[None, k] for k in range(M.shape[1]))
-    return jnp.dot(M, X.reshape(len(X), -1)).reshape(len(M), *X.shape[1:])
+    return stage
