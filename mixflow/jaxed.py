@@ -4,12 +4,13 @@ import functools
 import os
 import pathlib
 
-# XLA runs every fused kernel of a loop body as a task of its own, some 0.2 µs each; for our bodies, a few µs of arithmetic
-# in all, that is most of the time. Small while loops compiles a loop whose buffers are small into one function; the threshold
-# (bytes touched by one step) covers `gram` to K = 5 and leaves wide `full` models to the threaded matrix products.
-# Multi-output fusion merges kernels that read the same arrays. Loop unrolling is off because LLVM unrolls a loop over 16
-# lanes into 16 scalar instructions before it looks for vectors. The width only matters where AVX-512 exists.
-# Measured, each added to those before (K = 2, 8 lanes): 8.0 µs a step, 3.7, 3.4, 2.9; stages (models/lanes.py) give the rest.
+# XLA runs every fused kernel of a loop body as a task of its own, some 0.2 µs each; for our bodies, a few µs of
+# arithmetic in all, that is most of the time. The first option compiles a loop whose buffers are small into one
+# function; its threshold (bytes touched by one step) covers `gram` to K = 5 and leaves wide `full` models to the
+# threaded matrix products. The second merges kernels that read the same arrays. The third: LLVM would unroll a loop
+# over 16 lanes into 16 scalar instructions before it looks for vectors. The vector width is a preference, without
+# effect where AVX-512 is missing. Measured with one and the same step, K = 2 and 8 lanes: 8.0 µs without options, 3.7
+# with the first two, 2.9 with all.
 XLA_BACKEND_OPTIONS = {
     "xla_cpu_small_while_loop_byte_threshold": "20000000",
     "xla_cpu_use_multi_output_fusion": "true",

@@ -1,4 +1,7 @@
-"""The exact Gram reduction: descent on (w, A, G_K, G_Q), equal to training every weight, at any width (docs/mathematics.md §3, §8)."""
+"""The exact Gram reduction: descent on (w, A, G_K, G_Q), at any width (docs/mathematics.md §3, §8).
+
+Equal to training every weight, step for step.
+"""
 
 import numpy as np
 
@@ -6,7 +9,7 @@ from ..jaxed import jax
 from .lanes import LANES, exp, logistic, product, stages, transpose
 from .transformer import start
 
-UNROLL = 24  # atoms up to which sums over an atom's rows are written out (K ≤ 3); beyond, a matrix product is faster to compile
+UNROLL = 24  # atoms up to which sums are written out (K ≤ 3); beyond, a matrix product compiles faster
 
 
 class Gram:
@@ -78,7 +81,9 @@ class Gram:
         }
 
     def gradient(self, w, A, parameters):
-        """∂loss/∂w (F, lanes) and g = ∂loss/∂A (F, F, lanes), both heads, in feature coordinates (docs/mathematics.md §8).
+        """∂loss/∂w (F, lanes) and g = ∂loss/∂A (F, F, lanes), both heads, in feature coordinates.
+
+        The lines of docs/mathematics.md §8, each a stage: computed once and stored.
 
         With token types τ, E[k,q] = exp(score of key k for query q), counts M[a,τ] and values u_τ:
             Z_aq = Σ_k M[a,k] E[k,q],   O_aq = Σ_k M[a,k] u_k E[k,q] / Z_aq,   z_a = b + (1/L_a) Σ_q M[a,q] O_aq.
@@ -96,11 +101,12 @@ class Gram:
             E = stage(lambda A: exp(cc * A[f][:, f]), A)
         uE = stage(lambda w, E: (c[:, None] * w[f])[:, None] * E, w, E)
         inverse_Z = stage(lambda E: 1 / rows.sum_keys(E), E)
-        O = stage(lambda uE, inverse_Z: rows.sum_keys(uE) * inverse_Z, uE, inverse_Z)  # noqa: E741 (attention output)
-        z = stage(lambda O, b: b + rows.mean_queries(O), O, parameters["bias"])  # (n, lanes)  # noqa: E741
+        O = stage(lambda uE, inverse_Z: rows.sum_keys(uE) * inverse_Z, uE, inverse_Z)
+        z = stage(lambda O, b: b + rows.mean_queries(O), O, parameters["bias"])  # (n, lanes)
         r = self.gate(stage, z, parameters["probability"])
-        R = stage(lambda r, inverse_Z: r[rows.atom] * (rows.weight * inverse_Z), r, inverse_Z)  # r_a M[a,q] / (L_a Z_aq)
-        RO = stage(lambda R, O: R * O, R, O)  # noqa: E741
+        # R_aq = r_a M[a,q] / (L_a Z_aq)
+        R = stage(lambda r, inverse_Z: r[rows.atom] * (rows.weight * inverse_Z), r, inverse_Z)
+        RO = stage(lambda R, O: R * O, R, O)
         MR = stage(rows.sum_atoms, R)  # (T, T, lanes), as E
         g_u = stage(lambda E, MR: c[:, None] * sum(E[:, q] * MR[:, q] for q in range(len(f))), E, MR)
         g_S = stage(lambda E, uE, MR, RO: cc * (uE * MR - E * rows.sum_atoms(RO)), E, uE, MR, RO)
@@ -154,7 +160,7 @@ class Rows:
         self.atom = np.stack([np.resize(a, m) for a in atoms], axis=1)  # (m, T)
         first = np.arange(m)[:, None] < [len(a) for a in atoms]
         self.weight = (first * M[self.atom, np.arange(T)] / length[self.atom])[:, :, None]  # M[a,q] / L_a
-        # The way back: the s-th type of atom a has its row at flat index place[s, a]; share is 0 past the atom's last type.
+        # The way back: the s-th type of atom a has its row at flat index place[s, a]; share is 0 past the last type.
         present = np.argsort(M == 0, axis=1, kind="stable")[:, : (M > 0).sum(axis=1).max()].T  # (S, n)
         row = np.zeros((n, T), int)
         for q, a in enumerate(atoms):
