@@ -47,12 +47,14 @@ def flag(name, value):
 def one_of(name, value, choices):
     """`value` if it is among `choices`, or a SpecError that suggests the nearest one."""
     if value not in choices:
-        raise SpecError(f"{name} = {value!r}: expected one of {', '.join(map(repr, choices))}{nearest(value, choices)}.")
+        raise SpecError(
+            f"{name} = {value!r}: expected one of {', '.join(map(repr, choices))}{nearest(value, choices)}."
+        )
     return value
 
 
 def nearest(value, choices):
-    """", did you mean 'x'" for the choice nearest to a misspelt `value`, or nothing."""
+    """ ", did you mean 'x'" for the choice nearest to a misspelt `value`, or nothing."""
     import difflib
 
     close = difflib.get_close_matches(str(value), [str(choice) for choice in choices], n=1)

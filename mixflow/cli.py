@@ -64,7 +64,11 @@ def _parser():
 
 class _Help(argparse.ArgumentDefaultsHelpFormatter, argparse.RawDescriptionHelpFormatter):
     def _get_help_string(self, action):
-        if action.default in (None, False) or action.default is argparse.SUPPRESS or "%(default)" in (action.help or ""):
+        if (
+            action.default in (None, False)
+            or action.default is argparse.SUPPRESS
+            or "%(default)" in (action.help or "")
+        ):
             return action.help
         return super()._get_help_string(action)
 
@@ -73,7 +77,7 @@ class _Help(argparse.ArgumentDefaultsHelpFormatter, argparse.RawDescriptionHelpF
 
 
 def _spec_flags():
-    from .train import MODELS
+    from .running import MODELS
 
     return [
         (["--classes"], {"type": int, "default": 2, "metavar": "K", "help": "number of mixtures"}),
@@ -88,9 +92,21 @@ def _spec_flags():
     ]  # fmt: skip
 
 
-def _descent_flags():
+def _method_flags():
     return [
-        (["--method"], {"choices": ["gd"], "default": "gd", "help": "gd: gradient descent"}),
+        (["--method"], {"choices": ["gd", "flow"], "default": "gd", "help": "gradient descent, or true gradient flow"}),
+        (["--three-stage"], {"action": "store_true", "help": "the paper's Algorithm 1 with --method inside"}),
+        (
+            ["--neurons"],
+            {"type": _switch, "metavar": "END", "help": "end of stage 1: a duration, or easy_margin:VALUE"},
+        ),
+        (
+            ["--attention"],
+            {"type": _switch, "metavar": "END", "help": "end of stage 2: a duration, or feature_margin:VALUE"},
+        ),
+        (["--converge"], {"type": _switch, "metavar": "END", "help": "end of stage 3: a duration, or loss:VALUE"}),
+        (["--until"], {"type": float, "default": 2000.0, "metavar": "T", "help": "end time of the flow"}),
+        (["--rtol"], {"type": float, "default": 1e-9, "help": "relative accuracy of the flow"}),
         (["--learning-rate"], {"type": float, "default": 0.1, "metavar": "ETA", "help": "learning rate of gd"}),
         (["--steps"], {"type": int, "default": 20_000, "help": "number of steps of gd"}),
         (["--save-every"], {"type": int, "default": 10, "help": "record the state every so many steps"}),
@@ -102,8 +118,11 @@ def _descent_flags():
 def _train_flags():
     return [
         *_spec_flags(),
-        *_descent_flags(),
-        (["--continue"], {"dest": "continued", "metavar": "RUN", "help": "go on with this run file for --steps more steps"}),
+        *_method_flags(),
+        (
+            ["--continue"],
+            {"dest": "continued", "metavar": "RUN", "help": "go on with this run file for --steps more steps"},
+        ),
         (["--out"], {"metavar": "FILE", "help": "write the run to this netCDF file"}),
         (["--plot"], {"metavar": "FILE", "help": "write the run's figure (.svg, .pdf or .png)"}),
         *_JSON,
@@ -114,11 +133,11 @@ _JSON = [(["--json"], {"action": "store_true", "help": "print one JSON object in
 
 
 def _train(options):
-    from . import GradientDescent, Mixture, Transformer, extend, load, train
+    from . import Mixture, Transformer, extend, load, train
     from .errors import DivergedError, Interrupted
 
-    for name in ("out", "plot"):
-        _check_writable(getattr(options, name))
+    _check_writable(options.out)
+    _check_writable(options.plot, suffixes=(".svg", ".pdf", ".png"))
     try:
         if options.continued:
             run = extend(load(options.continued), options.steps, progress=True)
@@ -129,10 +148,7 @@ def _train(options):
                     width=options.width, omega=options.omega, bias=options.bias, tie_values=options.tie_values,
                     seed=options.seed, dimension=options.dimension,
                 ),
-                GradientDescent(
-                    learning_rate=options.learning_rate, steps=options.steps, save_every=options.save_every,
-                    batch_size=options.batch_size, batch_seed=options.batch_seed,
-                ),
+                _method(options),
                 model=options.model,
                 progress=True,
             )  # fmt: skip
@@ -151,6 +167,44 @@ def _train(options):
     return DONE
 
 
+def _method(options):
+    """The method the flags describe."""
+    from . import GradientDescent, GradientFlow, SpecError, ThreeStage
+
+    if options.method == "flow":
+        method = GradientFlow(until=options.until, rtol=options.rtol)
+    else:
+        method = GradientDescent(
+            learning_rate=options.learning_rate, steps=options.steps, save_every=options.save_every,
+            batch_size=options.batch_size, batch_seed=options.batch_seed,
+        )  # fmt: skip
+    ends = {name: getattr(options, name) for name in ("neurons", "attention", "converge")}
+    ends = {name: end for name, end in ends.items() if end is not None}
+    if ends and not options.three_stage:
+        raise SpecError(
+            f"--{next(iter(ends))} ends a stage of --three-stage, which was not asked for; add --three-stage."
+        )
+    return ThreeStage(method, **ends) if options.three_stage else method
+
+
+def _switch(text):
+    """A stage's end: "100" is a duration, "loss:1e-3" an event."""
+    from .dynamics.three_stage import Until
+    from .errors import SpecError
+
+    try:
+        if ":" not in text:
+            return float(text)
+        quantity, threshold = text.split(":", 1)
+        return Until(quantity, float(threshold))
+    except SpecError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
+    except ValueError:
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is neither a duration like 100 nor an event like loss:1e-3"
+        ) from None
+
+
 def _info(options):
     from . import load
 
@@ -165,7 +219,11 @@ def _info_flags():
 def _show(run, as_json, provenance=False):
     from .summary import summary, table
 
-    print(json.dumps(summary(run, provenance=provenance), allow_nan=False) if as_json else table(run, provenance=provenance))
+    print(
+        json.dumps(summary(run, provenance=provenance), allow_nan=False)
+        if as_json
+        else table(run, provenance=provenance)
+    )
 
 
 def _plot(run, path):
@@ -180,7 +238,10 @@ def _plot(run, path):
 
 
 def _reproduce_flags():
-    return [(["--out"], {"metavar": "DIR", "default": "results", "help": "folder for the figure and the run file"}), *_JSON]
+    return [
+        (["--out"], {"metavar": "DIR", "default": "results", "help": "folder for the figure and the run file"}),
+        *_JSON,
+    ]
 
 
 def _reproduce(options):
@@ -208,7 +269,7 @@ def _numbers(text):
         raise argparse.ArgumentTypeError(f"{text!r} is not a list of numbers like 0.5,0.5") from None
 
 
-def _check_writable(path):
+def _check_writable(path, suffixes=None):
     """Refuse an impossible output before hours of work, not after."""
     import os
 
@@ -220,6 +281,8 @@ def _check_writable(path):
     folder = path.parent
     if path.is_dir():
         raise StoreError(f"cannot write {path}: it is a folder; name a file in it.")
+    if suffixes and path.suffix not in suffixes:
+        raise StoreError(f"cannot write {path}: its name must end in {', '.join(suffixes)}.")
     if not folder.is_dir():
         raise StoreError(f"cannot write {path}: the folder {folder} does not exist; make it first.")
     if not os.access(folder, os.W_OK):

@@ -6,21 +6,35 @@ import numpy as np
 
 from .measure.means import mean_accuracy, mean_loss
 from .models.forward import margin, preactivation
-from .models.symmetric import KINDS, SECTORS, atom_types, binomial, expand, type_preactivation
+from .models.symmetric import KINDS, SECTORS, atom_types, binomial, expand, type_margin, type_preactivation
 from .provenance import provenance
-from .store import SCHEMA_VERSION
 
+SCHEMA_VERSION = 1
 HEADS = ("+", "-")
 EXPAND_LIMIT = 6  # classes up to which a symmetric run is also written out feature by feature and atom by atom
 MATRICES = ("A", "G_K", "G_Q")
 
 
-def build(task, transformer, method, model, history, *, time, step=None, final=None, wall_time=0.0, attributes=None):
+def build(
+    task,
+    transformer,
+    method,
+    model,
+    history,
+    *,
+    time,
+    step=None,
+    final=None,
+    extra=None,
+    wall_time=0.0,
+    attributes=None,
+):
     """The dataset of one run.
 
     history  arrays with time first: w (time, 2, F), A, G_K, G_Q (time, 2, F, F); for model "symmetric" the sector form
              w (time, 2), A, G_K, G_Q (time, sector, 2, 2)
     final    arrays of the last state that the history does not determine (the weights of model "full")
+    extra    further variables, as (dimensions, values)
     """
     import xarray
 
@@ -35,6 +49,7 @@ def build(task, transformer, method, model, history, *, time, step=None, final=N
         variables |= _feature_variables(task, history, transformer.bias)
     for name, value in (final or {}).items():
         variables[f"final_{name}"] = ((*_FINAL_DIMS[name],), value)
+    variables |= extra or {}
     coordinates = {"time": np.asarray(time, float), **_coordinates(task, variables)}
     if step is not None:
         coordinates["step"] = ("time", np.asarray(step, np.int64))
@@ -51,6 +66,15 @@ def build(task, transformer, method, model, history, *, time, step=None, final=N
         **(attributes or {}),
     }
     return xarray.Dataset(variables, coords=coordinates, attrs=attrs)
+
+
+def expanded(dataset, task, bias):
+    """A symmetric run's dataset with every feature, head and atom written out, as the standard schema has them."""
+    history = {"w": dataset["w_sector"].values, **{name: dataset[f"{name}_sector"].values for name in MATRICES}}
+    variables = _sector_variables(history) | _feature_variables(task, expand(history, task.classes), bias)
+    kept = {name: dataset.coords[name] for name in ("time", "step") if name in dataset.coords}
+    events = {name: dataset[name] for name in dataset.data_vars if "event" in dataset[name].dims}
+    return type(dataset)(variables | events, coords={**kept, **_coordinates(task, variables)}, attrs=dataset.attrs)
 
 
 _FINAL_DIMS = {
@@ -90,18 +114,16 @@ def _averages(m, p, hard):
 def _sector_variables(history):
     """The 22 numbers of the symmetric model."""
     matrix = ("time", "sector", "key_kind", "query_kind")
-    return {"w_sector": (("time", "kind"), history["w"]), **{f"{name}_sector": (matrix, history[name]) for name in MATRICES}}
+    return {
+        "w_sector": (("time", "kind"), history["w"]),
+        **{f"{name}_sector": (matrix, history[name]) for name in MATRICES},
+    }
 
 
 def _type_variables(task, history, bias):
     """Many classes: atoms by type (label y, number n of positive signs among the others) instead of one by one."""
-    K = task.classes
-    z = type_preactivation(history, K, bias)  # (time, 2, 2K)
-    on = np.maximum(z, 0)
-    _, y, n, _ = atom_types(K)
-    m = y * (on[:, 0] - on[:, 1])
-    p = np.tile(binomial(K), 2) / 2
-    hard = y * (y + 2 * n - (K - 1)) <= 0
+    z = type_preactivation(history, task.classes, bias)  # (time, 2, 2K)
+    m, p, hard = type_margin(history, task.classes, bias)
     return {
         **_averages(m, p, hard),
         "margin": (("time", "atom_type"), m),

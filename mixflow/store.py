@@ -8,15 +8,25 @@ import os
 import pathlib
 import tempfile
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
+from .dataset import SCHEMA_VERSION, expanded
 from .dynamics import method_from_spec
 from .errors import StoreError
 from .models.transformer import Transformer
 from .tasks import task_from_spec
 
-SCHEMA_VERSION = 1
+
+class Event(NamedTuple):
+    """One neuron's switch: `before` and `after` are "off", "on" or "sliding"."""
+
+    time: float
+    head: str
+    atom: str
+    before: str
+    after: str
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,6 +72,31 @@ class Run:
         from .measure.stages import detect
 
         return detect(self.dataset)
+
+    @property
+    def events(self):
+        """Flow only: every neuron switch (time, head, atom, before, after), in order; empty for descent."""
+        data = self.dataset
+        if "event_time" not in data:
+            return []
+        columns = [data[f"event_{name}"].values.tolist() for name in ("time", "head", "atom", "before", "after")]
+        return [Event(*row) for row in zip(*columns)]
+
+    @property
+    def certificate(self):
+        """Flow only: the error bound, the drift of the conserved quantities, the work done; None for descent."""
+        return json.loads(self.dataset.attrs["certificate"]) if "certificate" in self.dataset.attrs else None
+
+    @property
+    def switches(self):
+        """Three-stage only: what ended each stage, and when; empty otherwise."""
+        return json.loads(self.dataset.attrs.get("switches", "[]"))
+
+    def expand(self):
+        """A symmetric run of many classes with features and atoms written out; possible while K·2^K atoms can be listed."""
+        if self.dataset.attrs["model"] != "symmetric" or "w" in self.dataset:
+            return self
+        return Run(expanded(self.dataset, self.task, self.transformer.bias))
 
     def save(self, path):
         """Write the run to one netCDF file, whole or not at all."""
@@ -114,14 +149,18 @@ def open_dataset(path):
     try:
         dataset = xarray.load_dataset(io.BytesIO(content), engine="h5netcdf")
     except Exception as error:  # HDF5 reports a damaged file through many exception types
-        raise StoreError(f"{path} is not a readable netCDF file ({type(error).__name__}): it is truncated or damaged.") from None
+        raise StoreError(
+            f"{path} is not a readable netCDF file ({type(error).__name__}): it is truncated or damaged."
+        ) from None
     if "sha256" not in dataset.attrs or "mixflow_schema" not in dataset.attrs:
         raise StoreError(f"{path} carries no mixflow checksum: it was not written by mixflow, or it was altered.")
     stored = dataset.attrs.pop("sha256")
     if checksum(dataset) != stored:
         raise StoreError(f"{path} does not match its checksum: it was altered after it was written.")
     if dataset.attrs["mixflow_schema"] > SCHEMA_VERSION:
-        raise StoreError(f"{path} has schema {dataset.attrs['mixflow_schema']}, newer than {SCHEMA_VERSION}: update mixflow.")
+        raise StoreError(
+            f"{path} has schema {dataset.attrs['mixflow_schema']}, newer than {SCHEMA_VERSION}: update mixflow."
+        )
     return dataset
 
 

@@ -68,7 +68,10 @@ def _weights(run, facts):
     from .plot.run import attention_lines, neuron_lines
 
     ends = {**neuron_lines(run.dataset), **attention_lines(run.dataset)}
-    plain = {label.split("  ")[0].replace("$", "").replace("\\cdot", "·"): series[-1] for label, (_, _, series) in ends.items()}
+    plain = {
+        label.split("  ")[0].replace("$", "").replace("\\cdot ", "·"): series[-1]
+        for label, (_, _, series) in ends.items()
+    }
     return "head +, mean over classes:  " + "   ".join(f"{label} {value:.4f}" for label, value in plain.items())
 
 

@@ -8,7 +8,6 @@ import pytest
 import mixflow as mf
 
 INDEFINITE = np.eye(4) - 2 * np.ones((4, 4))
-GRAM_CALL = dict(model="gram")
 
 
 @pytest.mark.parametrize(

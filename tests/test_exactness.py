@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from twin import full_descent, twin_descent
 
@@ -15,7 +15,9 @@ STATE = ("w", "A", "G_K", "G_Q")
 
 def relative(a, b):
     """Largest difference in units of the largest entry of each variable."""
-    return max(np.abs(np.asarray(a[name]) - np.asarray(b[name])).max() / np.abs(np.asarray(b[name])).max() for name in STATE)
+    return max(
+        np.abs(np.asarray(a[name]) - np.asarray(b[name])).max() / np.abs(np.asarray(b[name])).max() for name in STATE
+    )
 
 
 def final(run):
@@ -81,6 +83,7 @@ def tasks(draw):
     )
 
 
+@settings(max_examples=12)  # each example compiles a program of its own
 @given(tasks(), st.floats(0.05, 1.5), st.floats(-0.2, 1.0), st.booleans(), st.integers(0, 9))
 def test_any_finite_task_trains_like_the_twin(task, omega, bias, tie_values, seed):
     transformer = mf.Transformer(width=5, omega=omega, bias=bias, tie_values=tie_values, seed=seed)
@@ -100,6 +103,19 @@ def test_symmetric_atom_types_reproduce_the_listed_atoms(K):
     for name in ("loss", "accuracy", "loss_easy", "loss_hard"):
         np.testing.assert_allclose(symmetric[name], gram[name], rtol=1e-10, atol=1e-12)
     assert symmetric.attrs["model"] == "symmetric"
+
+
+def test_expand_writes_out_what_gram_records():
+    method = mf.GradientDescent(learning_rate=2.0, steps=30, save_every=15)
+    run = mf.train(mf.Mixture(7), mf.Transformer(omega=0.6), method)
+    assert "w" not in run.dataset
+    gram = mf.train(mf.Mixture(7), mf.Transformer(omega=0.6), method, model="gram").dataset
+    wide = run.expand().dataset
+    for name in ("w", "A", "G_K", "G_Q", "margin", "z"):
+        assert wide[name].dims == gram[name].dims
+        np.testing.assert_allclose(wide[name], gram[name], rtol=0, atol=1e-12)
+    with pytest.raises(mf.SpecError, match="limit of 4096"):
+        mf.train(mf.Mixture(9), method=method).expand()
 
 
 @pytest.fixture(scope="module")

@@ -48,7 +48,7 @@ def test_schema(run):
     assert data.A.dims == data.G_K.dims == data.G_Q.dims == ("time", "head", "key", "query")
     assert data.margin.dims == ("time", "atom")
     assert data.z.dims == ("time", "head", "atom")
-    assert data.head.values.tolist() == ["+", "-"]
+    assert data["head"].values.tolist() == ["+", "-"]
     assert data.feature.values.tolist() == data.key.values.tolist() == ["c1", "c2", "v1", "v2"]
     assert data.atom.values[1] == "c1 +v1 -v2"
     assert all(data[name].dtype == np.float64 for name in data.data_vars)

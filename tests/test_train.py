@@ -12,7 +12,9 @@ from mixflow.models.lanes import LANES
 
 def same(a, b):
     """Bit for bit, NaN included."""
-    return all(np.array_equal(a[name].values, b[name].values, equal_nan=a[name].dtype.kind == "f") for name in b.data_vars)
+    return all(
+        np.array_equal(a[name].values, b[name].values, equal_nan=a[name].dtype.kind == "f") for name in b.data_vars
+    )
 
 
 METHOD = mf.GradientDescent(0.1, 150, save_every=40)
@@ -115,9 +117,7 @@ def test_interruption_keeps_what_was_computed_and_can_be_continued():
 def test_divergence_names_the_exact_step_and_keeps_the_history(model, rate):
     def attempt(save_every):
         with pytest.raises(mf.DivergedError, match="lower the learning rate") as caught:
-            mf.train(
-                mf.Mixture(2), mf.Transformer(width=8), mf.GradientDescent(rate, 3000, save_every), model=model
-            )
+            mf.train(mf.Mixture(2), mf.Transformer(width=8), mf.GradientDescent(rate, 3000, save_every), model=model)
         return caught.value
 
     fine, coarse = attempt(1), attempt(7)
@@ -152,7 +152,10 @@ class TestSample:
         joined = np.sort(np.concatenate([data.train_index, data.test_index]))
         assert joined.tolist() == list(range(60))
         k, s = sample.drawn
-        names = [f"c{c + 1} " + " ".join(f"{'+' if x > 0 else '-'}v{j + 1}" for j, x in enumerate(row)) for c, row in zip(k, s)]
+        names = [
+            f"c{c + 1} " + " ".join(f"{'+' if x > 0 else '-'}v{j + 1}" for j, x in enumerate(row))
+            for c, row in zip(k, s)
+        ]
         margins = data.margin.isel(time=-1).sel(atom=[names[i] for i in data.test_index.values])
         expected = np.logaddexp(0, -margins.values).mean()
         assert float(data.loss_test[-1]) == pytest.approx(expected, rel=1e-12)
@@ -162,7 +165,9 @@ class TestSample:
         task = sample.population()
         run = mf.train(sample, mf.Transformer(width=8), METHOD).dataset
         direct = mf.train(
-            mf.FiniteTask(features=task.features, atoms=task.atoms, labels=task.labels, probabilities=task.probabilities),
+            mf.FiniteTask(
+                features=task.features, atoms=task.atoms, labels=task.labels, probabilities=task.probabilities
+            ),
             mf.Transformer(width=8),
             METHOD,
         ).dataset

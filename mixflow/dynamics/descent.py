@@ -10,7 +10,9 @@ from ..checks import real, whole
 from ..jaxed import jax
 
 SAVES = 128  # rows of the record buffer of one compiled call
-CALL_SECONDS = 0.1  # a call is sized to about this long: fine enough for progress and Ctrl-C, long enough to hide its overhead
+CALL_SECONDS = (
+    0.1  # a call is sized to about this long: fine enough for progress and Ctrl-C, long enough to hide its overhead
+)
 
 
 @dataclass(frozen=True)
@@ -73,11 +75,12 @@ class History:
         return {name: np.concatenate([part[name] for part in self.parts]) for name in self.parts[0]}
 
 
-def descend(model, states, parameters, steps, save_every, *, first=0, record_first=True, progress=None):
+def descend(model, states, parameters, steps, save_every, *, first=0, record_first=True, progress=None, stop=None):
     """Advance `states` (one for each lane of `model`) from step `first` to step `steps`; returns a History.
 
     Saves fall on multiples of `save_every`, whatever `first` is, and on the last step, so that a run continued from a
-    save records what one long run records. `progress(done, total)` is called after every chunk.
+    save records what one long run records. `progress(done, total)` is called after every chunk; `stop(part)` looks at the
+    recorded rows of a chunk and returns the index of the row after which descent ends, or None.
     """
     record = _program(model)
     history = History(state=model.stack(states))
@@ -105,17 +108,25 @@ def descend(model, states, parameters, steps, save_every, *, first=0, record_fir
             elapsed = time.perf_counter() - began
             ends = [at + stride * (j + 1) for j in range(saves)]
             _find_divergence(model, history, before, part, at, stride, record, parameters)
-            history.state = state
-            at = ends[-1]
-            if at % save_every == 0 or at == steps:
+            recorded = ends[-1] % save_every == 0 or ends[-1] == steps
+            last = stop(part) if stop and recorded else None
+            if last is not None and last + 1 < saves:  # the state at an earlier row: replay up to it
+                state, part = advance(last + 1, stride)
+                ends = ends[: last + 1]
+            history.state, at = state, ends[-1]
+            if recorded:
                 history.steps.extend(ends)
                 history.parts.append(part)
+            if last is not None:
+                break
             budget = int(np.clip(budget * CALL_SECONDS / max(elapsed, 1e-6), budget / 2 + 1, budget * 4))
             if progress:
                 progress(at, steps)
     except KeyboardInterrupt:
         history.interrupted = True
-        if at > history.steps[-1]:  # stopped between two saves: record where it stands, so that nothing computed is lost
+        if (
+            not history.steps or at > history.steps[-1]
+        ):  # between two saves: record where it stands, so that nothing is lost
             history.parts.append(advance(1, 0)[1])
             history.steps.append(at)
     return history

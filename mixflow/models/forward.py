@@ -2,8 +2,8 @@
 
 Shapes: `...` are leading axes (time, run); h = 2 heads ("+", "-"); n atoms; T token types τ = (feature, coefficient);
 F features. `A` is (..., h, F, F) with row = key and column = query, `w` is (..., h, F). `task` is anything with
-`population()`. Every number depends on its own slice of the leading axes only, so a batch equals its members bit for bit.
-"""
+`population()`. Every number depends on its own slice of the leading axes only, so a batch equals its members bit for
+bit."""
 
 import numpy as np
 
@@ -43,7 +43,8 @@ def key_mass(task, A):
 def features(task, A):
     """Attention-averaged features φ_h(a) in feature coordinates, z_h(a) = b + φ_h(a)·w_h: (..., h, n, F)."""
     task, A = _checked(task, A)
-    return key_mass(task, A) @ _token_matrix(task)
+    X, shape = _token_matrix(task), (len(task.count), len(task.features))
+    return _chunked(lambda S: _mass(task.count, S) @ X, scores(task, A), shape)
 
 
 def preactivation(task, w, A, bias):
@@ -96,7 +97,7 @@ def _chunked(function, S, shape):
     lead, T = S.shape[:-2], S.shape[-1]
     S = S.reshape(-1, T, T)
     out = np.empty((len(S), *shape))
-    for part in _parts(len(S), int(np.prod(shape))):
+    for part in _parts(len(S), max(int(np.prod(shape)), shape[0] * T)):
         out[part] = function(S[part])
     return out.reshape(*lead, *shape)
 
@@ -108,7 +109,8 @@ def _mass(M, S):
     matrix product, 2 n T² multiplications in place of n T² exponentials.
     """
     E = np.exp(S - S.max(axis=-2, keepdims=True))  # (i, key, query)
-    Z = M @ np.maximum(E, np.exp(-SPREAD - 50))  # (i, n, query); the floor only touches slices that are done again below
+    # The floor keeps Z > 0 in slices that are too wide and done again below; it touches no other.
+    Z = M @ np.maximum(E, np.exp(-SPREAD - 50))  # (i, n, query)
     R = M / (M.sum(axis=1, keepdims=True) * Z)  # (i, n, query)
     mass = M * (R @ E.swapaxes(-1, -2))  # (i, n, key)
     wide = np.ptp(S, axis=-2).max(axis=-1) > SPREAD

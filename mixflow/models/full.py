@@ -82,7 +82,9 @@ class Full:
         if self.batch_size is None:
             return p
         random, jnp = jax().random, jax().numpy
-        key = random.fold_in(random.wrap_key_data(parameters["key"]), i)  # by step, so that a continued run draws the same
+        key = random.fold_in(
+            random.wrap_key_data(parameters["key"]), i
+        )  # by step, so that a continued run draws the same
         drawn = random.categorical(key, jnp.log(p), shape=(self.batch_size,))
         return jnp.bincount(drawn, length=len(p)) / self.batch_size
 

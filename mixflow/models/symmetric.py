@@ -88,7 +88,9 @@ class Symmetric:
         def forward(w, A):
             off = (A[0] - A[1]) / K
             diagonal = A[1] + off
-            return tuple(preactivation(y, m, K, w, diagonal, off, parameters["bias"]) for y, m in ((1, n), (-1, K - 1 - n)))
+            return tuple(
+                preactivation(y, m, K, w, diagonal, off, parameters["bias"]) for y, m in ((1, n), (-1, K - 1 - n))
+            )
 
         (z, z_mirror), pull = jax().vjp(forward, w, A)  # z_-(+, n) = z_+(-, K-1-n): the other head, by reflection
         residual = -0.5 * parameters["weight"][:, None] * logistic(jnp.maximum(z, 0.0) - jnp.maximum(z_mirror, 0.0))
@@ -101,7 +103,7 @@ class Symmetric:
         return d_w / K, jnp.stack([d_A[0], d_A[1] / jnp.maximum(K - 1, 1.0)])
 
 
-def preactivation(y, n, K, w, D, O, b):  # noqa: E741 (off-diagonal entries)
+def preactivation(y, n, K, w, D, O, b):
     """z_+ of the atoms with label y and n positive signs among the other K-1 (docs/mathematics.md §4).
 
     D, O: 2×2 blocks over (c, v): entries A[x_k, x_k] and A[x_k, x_j], j ≠ k. Arrays broadcast as (atom type, lanes).
@@ -136,6 +138,13 @@ def type_preactivation(history, K, bias):
     plus = np.concatenate(z)  # (2K, time)
     minus = np.concatenate([z[1][::-1], z[0][::-1]])  # z_-(y, n) = z_+(-y, K-1-n)
     return np.stack([plus.T, minus.T], axis=1)
+
+
+def type_margin(history, K, bias):
+    """y·F (time, 2K), probability (2K,) and hardness (2K,) of the atom types."""
+    on = np.maximum(type_preactivation(history, K, bias), 0)
+    _, y, n, _ = atom_types(K)
+    return y * (on[:, 0] - on[:, 1]), np.tile(binomial(K), 2) / 2, y * (y + 2 * n - (K - 1)) <= 0
 
 
 def binomial(K):

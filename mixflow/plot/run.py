@@ -21,11 +21,11 @@ def plot_run(run, *, scale="log"):
         _lines(attention, run.dataset, attention_lines(run.dataset), "attention score, head +")
         attention.set_xlabel("time  (learning rate × step)")
         time = run.dataset.time.values
-        if scale == "log":
+        if scale == "log" and len(time) > 2:
             attention.set_xscale("log")
             attention.set_xlim(max(time[1], time[-1] * 1e-4), time[-1])
         else:
-            attention.set_xlim(0, time[-1])
+            attention.set_xlim(0, max(time[-1], 1e-12))
         for panel in (loss, neurons, attention):
             shade(panel, run.stages, label=panel is loss)
         return figure

@@ -37,7 +37,9 @@ def shade(axes, stages, label=False):
         if label:
             low, high = axes.get_xlim()
             centre = _middle(axes, max(stage.start, low), min(stage.end, high))
-            axes.text(centre, 1.01, stage.name, transform=axes.get_xaxis_transform(), ha="center", va="bottom", fontsize=8)
+            axes.text(
+                centre, 1.01, stage.name, transform=axes.get_xaxis_transform(), ha="center", va="bottom", fontsize=8
+            )
 
 
 def _middle(axes, low, high):

@@ -69,7 +69,9 @@ class Sample:
         k, s = self.drawn
         rows, inverse = np.unique(np.column_stack([k, -s]), axis=0, return_inverse=True)
         if len(rows) > ATOM_LIMIT:
-            raise SpecError(f"n = {self.n} drew {len(rows)} distinct atoms, above the limit of {ATOM_LIMIT}: draw fewer.")
+            raise SpecError(
+                f"n = {self.n} drew {len(rows)} distinct atoms, above the limit of {ATOM_LIMIT}: draw fewer."
+            )
         weight = [
             np.bincount(inverse.ravel()[index], minlength=len(rows)) / len(index)
             for index in (self.train_index, self.test_index)
@@ -106,4 +108,6 @@ class Sample:
 
     @classmethod
     def from_spec(cls, spec):
-        return cls(task=Mixture.from_spec(spec["task"]), n=spec["n"], seed=spec["seed"], test_fraction=spec["test_fraction"])
+        return cls(
+            task=Mixture.from_spec(spec["task"]), n=spec["n"], seed=spec["seed"], test_fraction=spec["test_fraction"]
+        )

@@ -1,0 +1,97 @@
+"""What one looks at in a run: losses, accuracy, alignment, attention (docs/mathematics.md §5).
+
+Each quantity is a function of a task and plain arrays with any leading axes; `observe` gives them all for a stored
+dataset, with names on every axis.
+"""
+
+import numpy as np
+
+from ..models import forward
+from ..models.forward import features as attention_features  # φ_h(a), (..., head, atom, F)
+from .means import mean_accuracy, mean_loss
+
+
+def losses(task, margin):
+    """Mean logistic loss over "all", "easy" and "hard" samples from y·F (..., n); NaN where there are none."""
+    task = task.population()
+    p, hard = task.probabilities, task.hard
+    return {"all": mean_loss(margin, p), "easy": mean_loss(margin, p * ~hard), "hard": mean_loss(margin, p * hard)}
+
+
+def accuracy(task, margin):
+    """Probability that the sign of F is the label, from y·F (..., n); F = 0 counts as half."""
+    return mean_accuracy(margin, task.population().probabilities)
+
+
+def alignment(task, w):
+    """⟨w_h, feature⟩ and its cosine, each (..., h, F), for w in feature coordinates (which are these products already).
+
+    ‖w_h‖² = wᵀ Γ⁺ w and ‖feature‖² = Γ_ff: descent from 0 never leaves the span of the features. The cosine of 0 is 0.
+    """
+    task, w = task.population(), np.asarray(w, float)
+    inverse = np.linalg.pinv(task.gram, hermitian=True)
+    norm = np.sqrt(np.maximum(np.einsum("...i,ij,...j->...", w, inverse, w), 0))
+    scale = norm[..., None] * np.sqrt(np.diag(task.gram))
+    return {"w": w, "cosine": np.divide(w, scale, out=np.zeros_like(w), where=scale > 0)}
+
+
+def identifiers(task):
+    """(F,) booleans: which features are class identifiers, those named "c…"."""
+    return np.array([name.startswith("c") for name in task.population().features])
+
+
+def attention_scores(task, A):
+    """The score of every key and query, and its two readings of the identifier.
+
+    all                  (..., h, F, F), ⟨W_K key, W_Q query⟩ = A[key, query]
+    identifier_as_key    (..., h, K, F), rows c_k: who looks at the identifier
+    identifier_as_query  (..., h, F, K), columns c_k: what the identifier looks at
+    """
+    A, c = np.asarray(A, float), identifiers(task)
+    return {"all": A, "identifier_as_key": A[..., c, :], "identifier_as_query": A[..., c]}
+
+
+def attention_probabilities(task, A):
+    """Probability that the query feature of an atom attends to the key feature: (..., h, n, key F, query F).
+
+    Tokens of one feature are taken together: keys are summed, queries averaged by their number. 0 for a key that is not
+    in the atom, NaN for a query that is not.
+    """
+    task = task.population()
+    P = forward.attention(task, A)
+    onehot = np.eye(len(task.features))[task.token_feature]  # (T, F)
+    number = task.count @ onehot  # (n, F) how many tokens of each feature
+    weight = np.divide(task.count, number @ onehot.T, out=np.zeros_like(task.count), where=task.count > 0)  # (n, T)
+    P = onehot.T @ (P * weight[:, None, :]) @ onehot
+    return np.where(number[:, None, :] > 0, P, np.nan)
+
+
+def observe(dataset, task):
+    """Every observable of a dataset with `w`, `A` and `margin` (atoms listed), as a Dataset on the same time."""
+    import xarray as xr
+
+    task = task.population()
+    lead = tuple(sorted(dim for dim in dataset["margin"].dims if dim != "atom"))  # time, or run and time for a batch
+    order = lambda name, *dims: dataset[name].transpose(*lead, *dims).values  # noqa: E731
+    margin, w = order("margin", "atom"), order("w", "head", "feature")
+    A = order("A", "head", "key", "query")
+    loss, align = losses(task, margin), alignment(task, w)
+    c = np.array(task.features)[identifiers(task)]
+    variables = {
+        "loss": (lead, loss["all"]),
+        "loss_easy": (lead, loss["easy"]),
+        "loss_hard": (lead, loss["hard"]),
+        "accuracy": (lead, accuracy(task, margin)),
+        "w": ((*lead, "head", "feature"), align["w"]),
+        "cosine": ((*lead, "head", "feature"), align["cosine"]),
+        "score": ((*lead, "head", "key", "query"), A),
+        "attention": ((*lead, "head", "atom", "key", "query"), attention_probabilities(task, A)),
+        "phi": ((*lead, "head", "atom", "feature"), attention_features(task, A)),
+    }
+    coords = {name: dataset[name] for name in (*lead, "head") if name in dataset.coords}
+    coords |= {"feature": list(task.features), "key": list(task.features), "query": list(task.features)}
+    coords |= {"atom": list(task.names)}
+    result = xr.Dataset(variables, coords=coords)
+    result["score_identifier_as_key"] = result["score"].sel(key=c).rename(key="identifier")
+    result["score_identifier_as_query"] = result["score"].sel(query=c).rename(query="identifier")
+    return result

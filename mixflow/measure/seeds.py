@@ -1,0 +1,48 @@
+"""Stage boundaries over seeds: a confidence interval for each."""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from ..checks import real
+from ..errors import SpecError
+
+BOUNDARIES = (("neurons", "end"), ("attention", "start"), ("attention", "end"), ("convergence", "start"))
+
+
+@dataclass(frozen=True)
+class Boundary:
+    """Mean of one boundary over the runs that have it, with its confidence interval.
+
+    low and high are NaN with fewer than two such runs; `found` of `total` runs have the boundary.
+    """
+
+    mean: float
+    low: float
+    high: float
+    found: int
+    total: int
+
+
+def interval(stage_lists, level=0.95):
+    """{(stage name, "start" or "end"): Boundary} over the stage lists of several runs (seeds).
+
+    Student's t-interval of the mean, not a bootstrap: one compares 5 to 30 seeds, where resampling so few values covers
+    too little, while the boundary times of different initial weights spread about evenly around their mean. Starts and
+    ends of the run are no boundaries and are left out, as is the end of a stage that still runs.
+    """
+    from scipy.stats import t as student
+
+    level = real("level", level, above=0, below=1)
+    stage_lists = list(stage_lists)
+    if not stage_lists:
+        raise SpecError("no stage lists: pass detect(run) of at least one run.")
+    result = {}
+    for name, side in BOUNDARIES:
+        stages = [stage for stages in stage_lists for stage in stages if stage.name == name]
+        x = np.array([getattr(stage, side) for stage in stages if stage.found and (side == "start" or stage.complete)])
+        mean = x.mean() if len(x) else math.nan
+        half = student.ppf((1 + level) / 2, len(x) - 1) * x.std(ddof=1) / math.sqrt(len(x)) if len(x) > 1 else math.nan
+        result[name, side] = Boundary(float(mean), float(mean - half), float(mean + half), len(x), len(stage_lists))
+    return result

@@ -1,0 +1,331 @@
+"""The stages of a run, read from its trajectory alone, with the evidence for every boundary (docs/mathematics.md §5–6).
+
+    neurons      from the start to T1
+    attention    from T1 to T2
+    convergence  from T2 to the end of the run
+
+Staged runs (some interval moves the attention while w stands still) have their switches in the trajectory: T1 is where
+w stops and A starts, T2 where A stops and w starts again. Simultaneous runs have no switches, so the boundaries are
+events of the mechanism itself:
+
+    T1  the first neuron switches off. Until then the network is linear in its neurons and the attention cannot learn
+        which identifier belongs to which signal; the contrast grows only from there. (At a bias so large that no neuron
+        switches off in time: where an attention score has moved by 1.)
+    T2  the loss of the hard samples has fallen to half of its plateau, the middle of its steep fall: what moves there
+        is the attention, and a level crossed steeply hardly depends on saves or noise.
+
+Convergence starts at T2 if the loss goes on falling, and is complete once it falls like 1/t. A stage that is not there
+is returned all the same, with `found` False and the reason.
+"""
+
+import math
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from .trajectory import Trajectory
+
+NAMES = ("neurons", "attention", "convergence")
+
+# A frozen parameter is copied, not recomputed: its saves are equal bit for bit. The tolerance only forgives the
+# rounding of a solver's interpolation.
+FROZEN = 1e-13
+
+# A score that moves by 1 changes the odds between two tokens by the factor e: the attention pattern is another one.
+MOVED = 1.0
+
+# Neurons have learned the easy samples when half of their loss is gone. Only asked where the attention moved first.
+LEARNED = 0.5
+
+# loss ~ 1/(t − t*) means that halving the loss takes twice as long each time: log(duration) against −log(loss) has the
+# slope 1, whatever t* is, while an exponential decay has 0 and a decay like t^(-1/2) has 2. The later half of the fall
+# after T2 gives 0.8–1.4 in runs to t = 2000 (ω from 0.05 to 15, b from 0.1 to 2, K = 2, 3, 4); kinks make it wander.
+# The tolerance takes what is nearer to 1 than to either of the other two.
+LAW_TOLERANCE = 0.5
+STALLED = 2.0  # slower than t^(-1/2): the loss is heading for a floor
+FALL = 4.0  # the loss must fall by this factor after T2, four half-octaves, before anything can be said about its law
+
+
+@dataclass(frozen=True)
+class Stage:
+    """One stage; `start` and `end` are None and `evidence["reason"]` says why if the run does not have it.
+
+    `complete` is False while the stage still runs at the end of the trajectory: `end` is then no boundary.
+    """
+
+    name: str
+    start: float | None
+    end: float | None
+    evidence: dict = field(default_factory=dict)
+
+    @property
+    def found(self):
+        return self.start is not None
+
+    @property
+    def complete(self):
+        return self.found and bool(self.evidence.get("complete", True))
+
+    @property
+    def because(self):
+        """The evidence in one phrase."""
+        if not self.found:
+            return f"no such stage: {self.evidence['reason']}"
+        facts = [str(self.evidence["boundary"])] if "boundary" in self.evidence else []
+        if "slope" in self.evidence:
+            facts.append(
+                f"the loss fell by {self.evidence['fall']:.3g}, halving times grow with slope {self.evidence['slope']:.2f}"
+            )
+        if "loss" in self.evidence:
+            facts.append(f"loss {self.evidence['loss']:.4g} there")
+        return ", ".join(facts + ([] if self.complete else ["still running"]))
+
+    def to_dict(self):
+        """JSON-ready: name, found, complete, start, end, evidence (NaN as None)."""
+        plain = lambda x: None if isinstance(x, float) and not math.isfinite(x) else x  # noqa: E731 (JSON has no NaN)
+        evidence = {key: plain(value) for key, value in self.evidence.items()}
+        facts = {"found": self.found, "complete": self.complete, "start": self.start, "end": self.end}
+        return {"name": self.name, **facts, "because": self.because, "evidence": evidence}
+
+    def __str__(self):
+        if not self.found:
+            return f"{self.name}: no such stage ({self.evidence['reason']})"
+        return f"{self.name}: {self.start:.6g} to {self.end:.6g}{'' if self.complete else ', still running'}"
+
+
+def detect(run):
+    """The three stages, in order, of a `Trajectory` or of a dataset that has the series of one."""
+    run = run if isinstance(run, Trajectory) else Trajectory.from_dataset(run)
+    if len(run.time) < 2:
+        return [_none(name, "the run has fewer than two saves") for name in NAMES]
+    moved_w, moved_A = _moved(run.w), _moved(run.A)
+    if not moved_w.any():
+        off = ", every one is off from the start: take bias > 0" if (run.z[0] <= 0).all() else ""
+        return [_none(name, f"the neurons never moved{off}") for name in NAMES]
+    if not moved_A.any():
+        return _frozen_attention(run)
+    alone = np.flatnonzero(moved_A & ~moved_w)
+    # A single first step moves nothing but w (g = 0 while w = 0), so only an interval without w tells a staged run.
+    # Before the first motion of w nothing can move A either.
+    if len(alone):
+        return _staged(run, moved_w, moved_A, alone[0], alone[-1])
+    return _simultaneous(run)
+
+
+def _simultaneous(run):
+    off, moved = switch_off(run.time, run.z), _score_moved(run)
+    early = moved is not None and (off is None or moved < off)
+    T1 = moved if early else off
+    evidence = {"switch_off": off, "score_moved_by_1": moved}
+    if T1 is None:
+        reason = "no neuron has switched off and no score has moved by 1: the run stopped early"
+        return [_open("neurons", run, run.time[0], evidence), _none("attention", reason), _none("convergence", reason)]
+    evidence |= {"boundary": "score moved by 1" if early else "first neuron off"} | _at(run, T1)
+    easy_loss = run.loss if np.isnan(run.loss_easy).any() else run.loss_easy
+    easy = np.interp(T1, run.time, easy_loss) / easy_loss[0]
+    if early and not easy <= LEARNED:
+        reason = f"attention moved first: a score moved by 1 at t = {T1:.6g}, with {easy:.0%} of the easy loss left"
+        first, begin = _none("neurons", reason, evidence), float(run.time[0])
+    elif run.time[0] >= T1:
+        first, begin = _none("neurons", "a neuron is off at the start: take bias > 0", evidence), float(run.time[0])
+    else:
+        first, begin = Stage("neurons", float(run.time[0]), T1, evidence), T1
+    return [first, *_fall(run, begin)]
+
+
+def _fall(run, T1):
+    """The attention and convergence stages of a simultaneous run, from the fall of the hard samples' loss after T1."""
+    hard = run.loss_hard
+    if np.isnan(hard).all():
+        half = _falls_to(run.time, run.loss, run.loss[0] / 2)
+        none = _none("attention", "the task has no hard samples, so the neurons suffice")
+        start = None if half is None else max(half, T1)
+        return [none, _convergence(run, start, "the loss has not halved: the run stopped early")]
+    after = run.time >= T1
+    plateau = float(hard[after].max()) if after.any() else float(hard[-1])
+    T2 = _falls_to(run.time, hard, plateau / 2)
+    evidence = {"plateau": plateau, "score_change_at_start": float(np.interp(T1, run.time, _displacement(run)))}
+    if T2 is None or T2 <= T1:
+        evidence["hard_loss_left"] = float(hard[-1] / plateau)
+        reason = f"{hard[-1] / plateau:.0%} of the hard samples' loss is left: the run stopped early"
+        return [_open("attention", run, T1, evidence), _none("convergence", reason)]
+    evidence |= {"boundary": "hard loss at half its plateau", "steepest_fall": _steepest(run, T1)} | _at(run, T2)
+    return [Stage("attention", T1, T2, evidence), _convergence(run, T2)]
+
+
+def _convergence(run, T2, otherwise=""):
+    """The loss keeps falling after T2; the stage is complete once it is seen to fall like 1/t."""
+    if T2 is None:
+        return _none("convergence", otherwise)
+    law = decay(run.time, run.loss, T2) | {"smallest_margin_at_end": float(run.margin[-1].min())}
+    if law["fall"] < FALL:
+        reason = f"the loss fell only {law['fall']:.3g}-fold since t = {T2:.6g}: the run stopped early"
+        return _none("convergence", reason, law)
+    if law["slope"] > STALLED:
+        wrong = "; a sample is still wrong" if law["smallest_margin_at_end"] < 0 else ""
+        return _none(
+            "convergence", f"the loss stalls near {law['loss_at_end']:.3g}, slope {law['slope']:.2f}{wrong}", law
+        )
+    complete = bool(abs(law["slope"] - 1) <= LAW_TOLERANCE)
+    return Stage("convergence", T2, float(run.time[-1]), law | {"complete": complete})
+
+
+def _frozen_attention(run):
+    off, reason = switch_off(run.time, run.z), "the attention never moved"
+    return [
+        _open("neurons", run, run.time[0], {"switch_off": off}),
+        _none("attention", reason),
+        _none("convergence", reason),
+    ]
+
+
+def _staged(run, moved_w, moved_A, first, last):
+    """Saves first … last+1 see the attention move alone; a switch between two saves leaves one mixed interval."""
+    both = moved_w & moved_A
+    T1, T2 = float(run.time[first]), float(run.time[last + 1])
+    if first > 0 and both[first - 1]:
+        T1 = _switch(run.time, run.w, run.A, first - 1)
+    if last + 1 < len(both) and both[last + 1]:
+        T2 = _switch(run.time, run.A, run.w, last + 1)
+    evidence = {"boundary": "w stops, A starts", "switch_off": switch_off(run.time, run.z)} | _at(run, T1)
+    neurons = Stage("neurons", float(run.time[0]), T1, evidence)
+    if not moved_w[:first].any():
+        neurons = _none("neurons", "the attention was trained before the neurons", evidence)
+    if last + 1 >= len(moved_w):
+        reason = "the run ends while only the attention moves"
+        return [neurons, _open("attention", run, T1, {"switch": T1}), _none("convergence", reason)]
+    attention = Stage("attention", T1, T2, {"boundary": "A stops, w starts"} | _at(run, T2))
+    return [neurons, attention, _convergence(run, T2)]
+
+
+def switch_off(time, z):
+    """When the first pre-activation falls to 0, between saves; None if none does, the first time if one starts there.
+
+    z bends at the crossing (the neuron's own pull is gone), so it is extrapolated from the smooth side: a parabola
+    through the three saves before, kept inside the interval. With two saves before, the line through them comes early
+    and the line across the bend late, and their mean is taken; with one there is only the line across.
+    """
+    z = z.reshape(len(z), -1)
+    if (z[0] <= 0).any():
+        return float(time[0])
+    hit = (z <= 0).any(axis=1)
+    if not hit.any():
+        return None
+    i = int(np.argmax(hit)) - 1  # the last save with every neuron on
+    return min(_crossing(time, z[:, j], i) for j in np.flatnonzero(z[i + 1] <= 0))
+
+
+def decay(time, loss, T2):
+    """How the loss falls after T2: its factor, the slope of log(halving time), and the fit loss = 1/(κ (t − t*)).
+
+    Times are taken where the loss passes half-octave levels, so neither save spacing nor t* matters, and the later half
+    of the levels (at least four) is fitted, because the law is about the limit.
+    """
+    # Descent may flicker at kinks; the record low is what a level crossing sees.
+    low = np.maximum(np.minimum.accumulate(loss), 1e-300)
+    top, end = float(np.exp(np.interp(T2, time, np.log(low)))), float(low[-1])
+    levels = top * 2 ** (-0.5 * np.arange(int(2 * math.log2(top / end)) + 1))
+    result = {"loss_at_start": top, "loss_at_end": end, "fall": top / end}
+    if len(levels) < 5:
+        return result
+    crossing = np.array([T2, *(_falls_to(time, low, level) for level in levels[1:])])
+    late = slice(min(len(levels) // 2, len(levels) - 5), None)
+    t, level = crossing[late], levels[late]
+    duration = np.maximum(np.diff(t), 1e-12 * (time[-1] - time[0]))
+    kappa, shift = np.polyfit(t, 1 / level, 1)
+    slope = np.polyfit(-np.log(level[1:]), np.log(duration), 1)[0]
+    return result | {"slope": float(slope), "kappa": float(kappa), "origin": float(-shift / kappa)}
+
+
+def _crossing(time, z, i):
+    """The zero of z between saves i and i + 1."""
+    left, right = time[i], time[i + 1]
+    across = z[i] / (z[i] - z[i + 1])  # in units of the interval
+    s, before = (time[max(i - 2, 0) : i + 1] - left) / (right - left), z[max(i - 2, 0) : i + 1]
+    share = across
+    if len(s) > 1:
+        roots = np.roots(np.polyfit(s, before, len(s) - 1))
+        inside = [root.real for root in roots if abs(root.imag) < 1e-12 and 0 <= root.real <= 1]
+        share = min(inside, default=across)
+    if len(s) == 2:
+        share = (share + across) / 2
+    return float(left + (right - left) * share)
+
+
+def _falls_to(time, series, level):
+    """When the series falls to the level for good, interpolated in log(series); None if it ends above it."""
+    above = np.flatnonzero(series > level)
+    if not len(above):
+        return float(time[0])
+    i = above[-1]
+    if i + 1 >= len(time):
+        return None
+    high, low = math.log(series[i] / level), math.log(max(series[i + 1], 1e-300) / level)
+    return float(time[i] + (time[i + 1] - time[i]) * high / (high - low))
+
+
+def _moved(path):
+    """(T−1,) whether the parameters moved between consecutive saves."""
+    return np.abs(np.diff(path, axis=0)).max(axis=1) > FROZEN * max(np.abs(path).max(), 1e-300)
+
+
+def _displacement(run):
+    return np.abs(run.A - run.A[0]).max(axis=1)
+
+
+def _score_moved(run):
+    change = _displacement(run)
+    if not (change > MOVED).any():
+        return None
+    i = int(np.argmax(change > MOVED))
+    return float(np.interp(MOVED, change[i - 1 : i + 1], run.time[i - 1 : i + 1]))
+
+
+def _switch(time, stops, starts, i):
+    """When, between saves i and i + 1, one parameter stopped and the other started.
+
+    The way each went in this interval, divided by the speed it had in the neighbouring one, is the time it was moving;
+    the speed is continued geometrically from two neighbours. The two answers are averaged.
+    """
+    speed = lambda path, j: np.linalg.norm(path[j + 1] - path[j]) / (time[j + 1] - time[j])  # noqa: E731
+    width, answers = time[i + 1] - time[i], []
+    for path, near, far, sign in ((stops, i - 1, i - 2, 1), (starts, i + 1, i + 2, -1)):
+        if not 0 <= near < len(time) - 1 or speed(path, near) == 0:
+            continue
+        expected = speed(path, near)
+        if 0 <= far < len(time) - 1 and speed(path, far) > 0:
+            expected *= np.clip(speed(path, near) / speed(path, far), 0.5, 2.0)
+        share = min(np.linalg.norm(path[i + 1] - path[i]) / (expected * width), 1.0)
+        answers.append(share if sign > 0 else 1 - share)
+    return float(time[i] + width * (np.mean(answers) if answers else 0.5))
+
+
+def _steepest(run, T1):
+    """When the hard samples' loss falls fastest after T1."""
+    rate = np.diff(run.loss_hard) / np.diff(run.time)
+    middle = (run.time[1:] + run.time[:-1]) / 2
+    late = middle >= T1
+    return float(middle[late][np.argmin(rate[late])]) if late.any() else None
+
+
+def _at(run, t):
+    at = lambda series: float(np.interp(t, run.time, series))  # noqa: E731
+    values = {
+        "loss": at(run.loss),
+        "loss_easy": at(run.loss_easy),
+        "loss_hard": at(run.loss_hard),
+        "smallest_margin": at(run.margin.min(axis=1)),
+        "score_change": at(_displacement(run)),
+        "save_spacing": float(
+            np.diff(run.time)[min(np.searchsorted(run.time, t, side="right"), len(run.time) - 1) - 1]
+        ),
+    }
+    return {name: value for name, value in values.items() if not math.isnan(value)}
+
+
+def _none(name, reason, evidence=None):
+    return Stage(name, None, None, {**(evidence or {}), "reason": reason})
+
+
+def _open(name, run, start, evidence):
+    return Stage(name, float(start), float(run.time[-1]), {**evidence, "complete": False})

@@ -1,0 +1,66 @@
+"""Gradient flow, wired: a task and a transformer become a gated field, the flow a Run with its events and certificate."""
+
+import json
+import time as clock
+
+import numpy as np
+
+from ..dataset import build
+from ..dynamics.flow import certify, flow
+from ..dynamics.gates import ChatteringError
+from ..errors import DivergedError, Interrupted
+from ..models.gram_field import gram_field
+from ..models.symmetric_field import symmetric_field
+from ..progress import Progress
+from ..store import Run
+
+EVENT = ("time", "head", "atom", "before", "after")
+
+
+def field_of(task, transformer, model, **trained):
+    """The gated field of the model by its name."""
+    return (symmetric_field if model == "symmetric" else gram_field)(task, transformer, **trained)
+
+
+def run_flow(task, transformer, method, model, *, progress=False, certificate=True):
+    """Follow the flow and return the Run; what was computed is kept on Ctrl-C, divergence and chattering."""
+    began = clock.perf_counter()
+    field = field_of(task, transformer, model)
+    bar = Progress.of(progress, unit="unit")
+    try:
+        result = flow(field, field.y0, method, progress=bar)
+        proof = certify(field, field.y0, method, result) if certificate and result.ended != "interrupted" else None
+    except (ChatteringError, DivergedError) as error:
+        if error.run is not None and len(error.run.times):
+            error.run = _run(task, transformer, method, model, field, error.run, None, began)
+        raise
+    finally:
+        bar.close()
+    run = _run(task, transformer, method, model, field, result, proof, began)
+    if result.ended == "interrupted":
+        raise Interrupted(
+            f"interrupted at t = {result.time:g} of {method.until:g}; what was computed is kept.", run=run
+        )
+    return run
+
+
+def _run(task, transformer, method, model, field, result, proof, began):
+    times, states = result.times, result.states
+    if result.ended != "until" and (not len(times) or times[-1] < result.time):
+        times, states = np.append(times, result.time), np.concatenate([states, result.state[None]])
+    attributes = {"finished": int(result.ended == "until"), "certificate": json.dumps(proof or result.counts)}
+    return Run(
+        build(
+            task, transformer, method, model, field.unpack(states), time=times, extra=event_variables(result.events),
+            wall_time=clock.perf_counter() - began, attributes=attributes,
+        )
+    )  # fmt: skip
+
+
+def event_variables(events):
+    """Every neuron switch as variables along `event`: time, head, atom, before, after."""
+    columns = {name: [getattr(event, name) for event in events] for name in EVENT}
+    return {
+        f"event_{name}": ("event", np.array(column, dtype=float if name == "time" else object if column else "U1"))
+        for name, column in columns.items()
+    }

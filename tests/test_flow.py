@@ -1,0 +1,396 @@
+"""Gradient flow: the checked event list, conserved quantities, and descent as its slow naive twin."""
+
+import dataclasses
+import json
+import math
+
+import numpy as np
+import pytest
+
+from mixflow.dynamics import dop853
+from mixflow.dynamics import flow as flow_module
+from mixflow.dynamics.flow import GradientFlow, certify, flow
+from mixflow.dynamics.gates import ChatteringError
+from mixflow.errors import DivergedError, SpecError
+from mixflow.models.gram_field import gram_field
+from mixflow.models.symmetric_field import symmetric_field
+from mixflow.models.transformer import Transformer, draw_weights, embedding
+from mixflow.tasks import FiniteTask, Mixture
+
+FIELDS = {"gram": gram_field, "symmetric": symmetric_field}
+MEAN_FIELD = Transformer(omega=0.3)
+# docs/mathematics.md §7, head +: (time, atom, from, to) with the atoms "--" and "-+" of K = 2.
+CHECKED = [
+    (12.197, "--", "on", "off"),
+    (258.349, "--", "off", "on"),
+    (281.453, "--", "on", "sliding"),
+    (389.863, "--", "sliding", "off"),
+    (948.171, "-+", "on", "sliding"),
+    (1841.81, "-+", "sliding", "off"),
+    (1841.81, "--", "off", "sliding"),
+]
+
+
+@pytest.fixture(scope="module", params=FIELDS)
+def checked_run(request):
+    field = FIELDS[request.param](Mixture(2), MEAN_FIELD)
+    method = GradientFlow(until=2000.0, rtol=1e-9)
+    return field, method, flow(field, field.y0, method)
+
+
+def orbit(event):
+    """ "--" or "-+" for an atom of the label that head + should ignore."""
+    names = {
+        "y=- n=0": "--",
+        "y=- n=1": "-+",
+        "c1 -v1 -v2": "--",
+        "c2 -v1 -v2": "--",
+        "c1 -v1 +v2": "-+",
+        "c2 +v1 -v2": "-+",
+    }
+    return names[event.atom]
+
+
+# --- the checked run ------------------------------------------------------------------------------------------------------
+
+
+def test_event_list_and_final_w(checked_run):
+    field, _, run = checked_run
+    seen = sorted({(round(e.time, 6), orbit(e), e.before, e.after) for e in run.events if e.head == "+"})
+    assert len(seen) == len(CHECKED)
+    for (time, *names), (expected, *others) in zip(seen, CHECKED, strict=True):
+        assert names == others
+        assert time == pytest.approx(expected, abs=6e-3 if expected == 1841.81 else 6e-4)
+    w = field.unpack(run.state)["w"]
+    w = w if field.model == "symmetric" else w[0, [0, 2]]
+    np.testing.assert_allclose(w, [5.666008, 4.271735], atol=6e-7)
+    assert run.ended == "until"
+    assert run.time == 2000.0
+    assert run.counts["evaluations"] <= 2500
+
+
+def test_head_minus_mirrors_head_plus():
+    field = gram_field(Mixture(2), MEAN_FIELD)
+    run = flow(field, field.y0, GradientFlow(until=400))
+    mirror = {"+": "-", "-": "+"}
+    flip = lambda atom: atom.replace("+", "x").replace("-", "+").replace("x", "-")  # noqa: E731
+    plus = {(e.time, e.atom, e.before, e.after) for e in run.events if e.head == "+"}
+    minus = {(e.time, flip(e.atom), e.before, e.after) for e in run.events if e.head == mirror["+"]}
+    assert plus == minus
+    assert plus
+
+
+def test_saved_times_hold_the_grid_and_every_event(checked_run):
+    _, method, run = checked_run
+    assert run.times[0] == 0
+    assert run.times[-1] == 2000.0
+    assert np.all(np.diff(run.times) > 0)
+    assert {e.time for e in run.events} <= set(run.times)
+    assert set(method.times()) <= set(run.times)
+    assert run.states.shape == (len(run.times), len(run.state))
+
+
+def test_certificate(checked_run):
+    field, method, run = checked_run
+    report = certify(field, field.y0, method, run)
+    assert report["relative_difference"] < 1e-9
+    assert report["relative_drift_tr_C2"] < 1e-9
+    assert report["relative_drift_tr_C"] < 1e-12
+    initial = field.invariants(run.states[0])["tr C2"].min()
+    assert report["drift_tr_C2"] / initial < 1e-8
+    assert report["smallest_eigenvalue"] > 0
+    assert report["surface_error"] < 1e-10
+    assert report["same_events"]
+    assert report["tight_evaluations"] > report["evaluations"]
+    json.dumps(report)
+
+
+def test_gram_and_symmetric_agree_for_three_classes_and_tied_values():
+    for transformer, until in ((MEAN_FIELD, 400.0), (Transformer(omega=0.3, tie_values=True), 60.0)):
+        ends = {}
+        for name, build in FIELDS.items():
+            field = build(Mixture(3), transformer)
+            run = flow(field, field.y0, GradientFlow(until=until, save_at=2))
+            w = field.unpack(run.state)["w"]
+            ends[name] = np.append(w if name == "symmetric" else w[0, [0, 3]], field.loss(run.state))
+        np.testing.assert_allclose(ends["gram"], ends["symmetric"], rtol=0, atol=1e-8)
+
+
+def test_many_classes_need_no_list_of_atoms():
+    field = symmetric_field(Mixture(100), MEAN_FIELD)
+    run = flow(field, field.y0, GradientFlow(until=1000.0, save_at=5))
+    assert field.n_gates == 200
+    assert np.all(np.diff(field.loss(run.states)) < 0)
+
+
+# --- the field ------------------------------------------------------------------------------------------------------------
+
+
+def descend(task, transformer, rate, steps, weights=None):
+    """Plain descent on every weight, by definition: the independent twin. Returns w (2, F), A (2, F, F) of the features."""
+    task = task.population()
+    Phi = embedding(task)
+    F = len(task.features)
+    X = np.array([[Phi[:, task.features.index(f)] * c for f, c in atom] for atom in task.atoms])  # (n, L, d)
+    y, p = task.labels, task.probabilities
+    if transformer.mean_field:  # orthogonal blocks: A = 0, G = ω² I exactly
+        W_K, W_Q = (transformer.omega * np.tile(np.eye(2 * F)[:, i * F : (i + 1) * F], (2, 1, 1)) for i in (0, 1))
+    else:
+        W_K, W_Q = draw_weights(transformer, task)
+    w = np.zeros((2, Phi.shape[0]))
+    sign = np.array([1.0, -1.0])
+    L = X.shape[1]
+    for _ in range(steps):
+        K, Q = np.einsum("nld,hmd->hnlm", X, W_K), np.einsum("nld,hmd->hnlm", X, W_Q)
+        E = np.exp(K @ np.swapaxes(Q, -1, -2))
+        P = E / E.sum(axis=2, keepdims=True)  # (h, n, key, query)
+        u = np.einsum("nld,hd->hnl", X, w)
+        heard = np.einsum("hnk,hnkq->hnq", u, P)
+        z = transformer.bias + heard.mean(axis=-1)
+        margin = y * (np.maximum(z[0], 0) - np.maximum(z[1], 0))
+        r = -sign[:, None] * (p * y / (1 + np.exp(margin))) * (z > 0)
+        dS = r[..., None, None] / L * P * (u[..., None] - heard[:, :, None, :])
+        g_w = np.einsum("hn,nkd,hnkq->hd", r, X, P) / L
+        g_K = np.einsum("hnqm,hnkq,nkd->hmd", Q, dS, X, optimize=True)
+        g_Q = np.einsum("hnkm,hnkq,nqd->hmd", K, dS, X, optimize=True)
+        if transformer.tie_values:
+            g_w = sign[:, None] * (g_w[0] - g_w[1])
+        w, W_K, W_Q = w - rate * g_w, W_K - rate * g_K, W_Q - rate * g_Q
+    return np.concatenate(
+        [(w @ Phi).ravel(), np.einsum("mi,hkm,hkn,nj->hij", Phi, W_K, W_Q, Phi, optimize=True).ravel()]
+    )
+
+
+def head_of(field, y):
+    """The w and A of a gram state, flat."""
+    return np.concatenate([field.unpack(y)[name].ravel() for name in ("w", "A")])
+
+
+def slope(rates, errors):
+    return np.polyfit(np.log(rates), np.log(errors), 1)[0]
+
+
+@pytest.mark.parametrize(
+    "transformer", [MEAN_FIELD, Transformer(width=32, omega=0.3, seed=1)], ids=["mean-field", "width 32"]
+)
+def test_descent_converges_to_the_flow_at_first_order(transformer):
+    field = gram_field(Mixture(2), transformer)
+    run = flow(field, field.y0, GradientFlow(until=320.0, save_at=(10.0, 320.0)))
+    assert any(e.after == "sliding" for e in run.events)
+    before, after = (head_of(field, y) for y in run.states)
+    rates = np.array([0.2, 0.1, 0.05, 0.025])
+    errors = [np.abs(descend(Mixture(2), transformer, rate, round(10 / rate)) - before).max() for rate in rates]
+    assert slope(rates, errors) == pytest.approx(1.0, abs=0.05)
+    rates = 320 / np.array([400, 640, 1000, 1600, 2500, 4000, 6400])
+    errors = [np.abs(descend(Mixture(2), transformer, rate, round(320 / rate)) - after).max() for rate in rates]
+    assert slope(rates, errors) == pytest.approx(1.0, abs=0.25)
+
+
+def correlated_task():
+    """Features that are not orthonormal, repeated tokens, unequal lengths and probabilities."""
+    gram = np.eye(4) + 0.2 * (np.ones((4, 4)) - np.eye(4))
+    full = Mixture(2).population()
+    return FiniteTask(
+        features=full.features, atoms=full.atoms, labels=full.labels, probabilities=np.arange(1, 9) / 36, gram=gram
+    )
+
+
+@pytest.mark.parametrize("tie_values", [False, True])
+@pytest.mark.parametrize("task", [Mixture(2), correlated_task()], ids=["orthonormal", "correlated"])
+def test_velocity_is_the_limit_of_a_descent_step(task, tie_values):
+    transformer = Transformer(width=5, omega=0.8, seed=3, tie_values=tie_values)
+    field = gram_field(task, transformer)
+    run = flow(field, field.y0, GradientFlow(until=2.0, save_at=2))
+    rate = 1e-3
+    coarse, fine = (descend(task, transformer, rate / k, 2000 * k) for k in (1, 2))
+    np.testing.assert_allclose(2 * fine - coarse, head_of(field, run.state), atol=3e-7)  # Richardson: order 2
+
+
+@pytest.mark.parametrize("build", [gram_field, symmetric_field])
+def test_B_is_the_velocity_of_z(build):
+    field = build(Mixture(3), MEAN_FIELD)
+    rng = np.random.default_rng(0)
+    y = flow(field, field.y0, GradientFlow(until=20.0, save_at=2)).state
+    gates = rng.uniform(0.2, 0.8, field.n_gates)
+    dy, h = field.velocity(y, gates), 1e-6
+    measured = (field.z(y + h * dy) - field.z(y - h * dy)) / (2 * h)
+    B = field.B(y, gates)
+    np.testing.assert_allclose(B @ gates, measured, atol=1e-9)
+    np.testing.assert_allclose(field.velocity(y, gates / 2), dy / 2, atol=1e-15)
+    if build is gram_field:  # a head's gates do not enter the other head's velocities
+        n = field.n_gates // 2
+        assert np.all(B[:n, n:] == 0)
+        assert np.all(B[n:, :n] == 0)
+
+
+def test_conserved_quantities_with_correlated_features():
+    field = gram_field(correlated_task(), Transformer(width=6, omega=0.6, seed=1))
+    run = flow(field, field.y0, GradientFlow(until=300.0))
+    report = certify(field, field.y0, GradientFlow(until=300.0), run)
+    assert report["relative_drift_tr_C2"] < 1e-9
+    assert report["relative_drift_tr_C"] < 1e-9
+    assert report["relative_difference"] < 1e-8
+    assert report["smallest_eigenvalue"] > -1e-9
+
+
+@pytest.mark.parametrize("build", [gram_field, symmetric_field])
+def test_a_frozen_part_does_not_move(build):
+    free = build(Mixture(2), MEAN_FIELD)
+    y = flow(free, free.y0, GradientFlow(until=30.0, save_at=2)).state
+    for train_w, train_attention in ((True, False), (False, True)):
+        field = build(Mixture(2), MEAN_FIELD, train_w=train_w, train_attention=train_attention)
+        run = flow(field, y, GradientFlow(until=130.0, save_at=2), start_time=30.0)
+        before, after = field.unpack(y), field.unpack(run.state)
+        assert np.array_equal(before["w"], after["w"]) != train_w
+        assert np.array_equal(before["A"], after["A"]) != train_attention
+        assert field.loss(run.state) < field.loss(y)
+
+
+def test_a_compiled_step_is_scipys():
+    from scipy.integrate import DOP853
+
+    field = gram_field(Mixture(2), Transformer(width=16, seed=2))
+    gates = field.put(np.ones(field.n_gates))
+    solver = DOP853(lambda t, y: field.velocity(y, gates), 0, field.y0, 10, rtol=1e-6, atol=1e-9, first_step=0.5)
+    solver.step()
+    step = dop853.attempt(field, 0.0, field.y0, field.velocity(field.y0, gates), 0.5, gates, [], 1e-6, 1e-9)
+    assert solver.t == 0.5
+    assert step.error < 1
+    np.testing.assert_allclose(step.end, solver.y, rtol=0, atol=1e-15)
+    np.testing.assert_allclose(step.at(0.3), solver.dense_output()(0.15), rtol=0, atol=1e-15)
+    assert step.next_size() == pytest.approx(solver.h_abs, rel=1e-6)
+
+
+# --- finite width -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("width", "seed"), [(16, 8), (64, 0), (64, 18), (256, 3), (256, 17)])
+def test_finite_width_seeds(width, seed):
+    # Seeds with close or simultaneous events: neurons that leave the surface while others stay on it.
+    field = gram_field(Mixture(2), Transformer(width=width, omega=0.3, seed=seed))
+    method = GradientFlow(until=2000.0)
+    run = flow(field, field.y0, method)
+    report = certify(field, field.y0, method, run)
+    assert report["relative_difference"] < 1e-8
+    assert report["same_events"]
+    assert field.loss(run.state) == pytest.approx(0.0033, abs=2e-4)
+    state = {}
+    for e in run.events:  # a neuron's history is a chain: each switch starts where the last ended
+        assert state.get(e.gate, "on") == e.before != e.after
+        state[e.gate] = e.after
+
+
+@pytest.mark.parametrize("bias", [0.0, -0.5, 2.0])
+def test_starts_on_and_beside_the_surface(bias):
+    field = gram_field(Mixture(2), Transformer(omega=0.3, bias=bias))
+    run = flow(field, field.y0, GradientFlow(until=100.0, save_at=2))
+    if bias < 0:  # every neuron is off and stays off
+        np.testing.assert_array_equal(run.state, field.y0)
+    else:
+        assert field.loss(run.state) < 0.5
+
+
+# --- the interface ------------------------------------------------------------------------------------------------------------
+
+
+def test_stop_ends_the_flow_at_its_root(checked_run):
+    field, _, _ = checked_run
+    below = lambda level: lambda t, y: level - field.loss(y)  # noqa: E731
+    run = flow(field, field.y0, GradientFlow(until=2000.0), stop=below(0.2))
+    assert run.ended == "stop"
+    assert run.time == run.times[-1] < 300
+    assert field.loss(run.state) == pytest.approx(0.2, abs=1e-12)
+    again = flow(field, run.state, GradientFlow(until=2000.0), start_time=run.time, stop=below(0.3))
+    assert again.ended == "stop"
+    assert again.time == run.time
+    never = flow(field, field.y0, GradientFlow(until=20.0), stop=below(0.01))
+    assert never.ended == "until"
+    assert never.time == 20.0
+
+
+def test_restarting_in_the_middle_changes_nothing(checked_run):
+    field, _, run = checked_run
+    middle = flow(field, field.y0, GradientFlow(until=300.0, save_at=2))  # while "--" slides
+    rest = flow(field, middle.state, GradientFlow(until=2000.0, save_at=(1.0, 500.0, 2000.0)), start_time=300.0)
+    assert rest.times.tolist() == [500.0, 2000.0]
+    np.testing.assert_allclose(rest.state, run.state, atol=2e-8)
+
+
+def test_save_at_gives_exactly_what_was_asked():
+    field = symmetric_field(Mixture(2), MEAN_FIELD)
+    asked = (0.0, 3.5, 12.5, 20.0)
+    run = flow(field, field.y0, GradientFlow(until=20.0, save_at=asked))
+    assert tuple(run.times) == asked
+    assert len(flow(field, field.y0, GradientFlow(until=20.0, save_at=7)).times) == 7
+
+
+def test_an_interrupt_keeps_what_was_computed():
+    field = symmetric_field(Mixture(2), MEAN_FIELD)
+
+    def interrupt(t, until):
+        if t > 5:
+            raise KeyboardInterrupt
+
+    run = flow(field, field.y0, GradientFlow(until=2000.0), progress=interrupt)
+    assert run.ended == "interrupted"
+    assert 5 < run.time < 2000
+    assert len(run.times) > 1
+
+
+def test_chattering_is_a_named_error_with_the_run(monkeypatch):
+    field = symmetric_field(Mixture(2), MEAN_FIELD)
+    monkeypatch.setattr(flow_module, "MOST_EVENTS", 2)
+    with pytest.raises(ChatteringError, match="switch without end") as caught:
+        flow(field, field.y0, GradientFlow(until=2000.0))
+    assert len(caught.value.run.events) == 3
+    assert caught.value.run.time > 250
+
+
+def test_a_state_beyond_float64_is_a_named_error():
+    field = symmetric_field(Mixture(2), MEAN_FIELD)
+    for bad in (np.nan, 1e4):
+        y = field.y0.copy()
+        y[2:6] = bad
+        with pytest.raises(DivergedError, match="float64"):
+            flow(field, y, GradientFlow(until=10.0))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"until": 0}, "until"),
+        ({"until": -1.0}, "above 0"),
+        ({"until": math.inf}, "finite"),
+        ({"rtol": 0}, "rtol"),
+        ({"rtol": 0.1}, "at most 0.001"),
+        ({"rtol": 1e-14}, "at least 1e-11"),
+        ({"atol": -1e-9}, "atol"),
+        ({"save_at": 1}, "save_at = 1"),
+        ({"save_at": "often"}, "whole number"),
+        ({"save_at": (0.0, 3000.0)}, r"save_at\[1\] = 3000"),
+        ({"save_at": (-1.0,)}, r"save_at\[0\]"),
+        ({"save_at": (2.0, 1.0)}, "increasing"),
+        ({"save_at": ()}, "at least one"),
+    ],
+)
+def test_bad_methods(arguments, message):
+    with pytest.raises(SpecError, match=message):
+        GradientFlow(**arguments)
+
+
+def test_bad_starts_and_models():
+    field = symmetric_field(Mixture(2), MEAN_FIELD)
+    with pytest.raises(SpecError, match="start_time"):
+        flow(field, field.y0, GradientFlow(until=10.0), start_time=10.0)
+    with pytest.raises(SpecError, match="width = 8"):
+        symmetric_field(Mixture(2), Transformer(width=8))
+    with pytest.raises(SpecError, match="uniform"):
+        symmetric_field(Mixture(2, priors=(0.3, 0.7)), MEAN_FIELD)
+
+
+@pytest.mark.parametrize("save_at", [None, 9, (0.0, 1.5)])
+def test_spec_round_trip(save_at):
+    method = GradientFlow(until=12.0, rtol=1e-7, save_at=save_at)
+    assert GradientFlow.from_spec(json.loads(json.dumps(method.spec()))) == method
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        method.until = 3
