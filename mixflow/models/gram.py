@@ -72,12 +72,12 @@ class Gram:
             P, Q = stage(lambda h: product(Γ, h), h), stage(lambda h: product(h, Γ), h)
         PA = stage(lambda P, A: product(P, T(A)), P, A)
         AQ = stage(lambda A, Q: product(T(A), Q), A, Q)
-        KQ, PK = stage(product, G_K, Q), stage(product, P, G_Q)
+        GQ, PG = stage(product, G_K, Q), stage(product, P, G_Q)
         return {
             "w": w - h_w,
-            "A": stage(lambda A, KQ, PK, PA, Q: A - (KQ + PK) + product(PA, Q), A, KQ, PK, PA, Q),
-            "G_K": stage(lambda G, PA, PK, P: G - (PA + T(PA)) + product(PK, T(P)), G_K, PA, PK, P),
-            "G_Q": stage(lambda G, AQ, KQ, Q: G - (AQ + T(AQ)) + product(T(Q), KQ), G_Q, AQ, KQ, Q),
+            "A": stage(lambda A, GQ, PG, PA, Q: A - (GQ + PG) + product(PA, Q), A, GQ, PG, PA, Q),
+            "G_K": stage(lambda G, PA, PG, P: G - (PA + T(PA)) + product(PG, T(P)), G_K, PA, PG, P),
+            "G_Q": stage(lambda G, AQ, GQ, Q: G - (AQ + T(AQ)) + product(T(Q), GQ), G_Q, AQ, GQ, Q),
         }
 
     def gradient(self, w, A, parameters):
