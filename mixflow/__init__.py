@@ -26,7 +26,7 @@ _HOME = {
     "train_many": "training",
 }
 
-__all__ = [*_HOME]
+__all__ = list(_HOME)
 
 
 def __getattr__(name):
