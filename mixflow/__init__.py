@@ -12,6 +12,7 @@ _HOME = {
     "Interrupted": "errors",
     "MixflowError": "errors",
     "Mixture": "tasks",
+    "Mnist": "tasks",
     "Run": "store",
     "Sample": "tasks",
     "SpecError": "errors",

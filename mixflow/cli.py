@@ -250,6 +250,45 @@ def _reproduce(options):
     return DONE if reproduce(options.out, as_json=options.json) else FAILED
 
 
+# data ----------------------------------------------------------------------------------------------------------------
+
+
+def _data_flags():
+    return [
+        (["name"], {"choices": ["mnist"], "help": "the dataset to fetch: 11.6 MB, checked against pinned checksums"}),
+        (["--to"], {"metavar": "DIR", "help": "folder for the files (default: mixflow's cache)"}),
+        (["--base-url"], {"metavar": "URL", "help": "another place that holds the same four files"}),
+        *_JSON,
+    ]
+
+
+def _data(options):
+    from .progress import Progress
+    from .tasks.download import MIRROR, download
+    from .tasks.idx import read_digits
+
+    bars = {}
+
+    def show(name, done, total):
+        if name not in bars:
+            bars[name] = Progress(unit="byte", label=f"{name} ")
+        bars[name](done, total or done)
+
+    try:
+        folder = download(options.to, mirror=options.base_url or MIRROR, progress=show)
+    finally:
+        for bar in bars.values():
+            bar.close()
+    digits = read_digits(str(folder))
+    if options.json:
+        print(json.dumps({"folder": str(folder), "images": len(digits.labels), "sha256": digits.sha256}))
+    else:
+        print(
+            f"{len(digits.labels)} images in {folder}, checksums as published; use them with Mnist(source={str(folder)!r})"
+        )
+    return DONE
+
+
 # -------------------------------------------------------------------------------------------------------------------
 
 
@@ -302,6 +341,7 @@ COMMANDS = {
         "mixflow train --classes 2 --width inf --omega 0.3 --method gd --learning-rate 0.1 --steps 20000 --out run.nc",
         _train_flags,
     ),
+    "data": (_data, "Fetch the full MNIST for Mnist(source=…).", "mixflow data mnist --to mnist", _data_flags),
     "info": (_info, "Show what a run file contains and where it came from.", "mixflow info run.nc", _info_flags),
 }
 
