@@ -3,6 +3,7 @@
 from .dynamics import GradientDescent, GradientFlow, ThreeStage, Until
 from .dynamics.gates import ChatteringError
 from .errors import DivergedError, Interrupted, MixflowError, SpecError, StoreError
+from .models.construct import construct
 from .models.transformer import Transformer
 from .store import Run, load
 from .tasks import FiniteTask, Mixture, Sample
@@ -26,6 +27,7 @@ __all__ = [
     "ThreeStage",
     "Transformer",
     "Until",
+    "construct",
     "extend",
     "load",
     "train",
