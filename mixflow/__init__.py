@@ -1,5 +1,6 @@
 """mixflow: the laboratory for watching a transformer learn a hidden correspondence, exactly."""
 
+from .compare import compare
 from .dynamics import GradientDescent, GradientFlow, ThreeStage, Until
 from .dynamics.gates import ChatteringError
 from .errors import DivergedError, Interrupted, MixflowError, SpecError, StoreError
@@ -27,6 +28,7 @@ __all__ = [
     "ThreeStage",
     "Transformer",
     "Until",
+    "compare",
     "construct",
     "extend",
     "load",

@@ -9,7 +9,7 @@ PACKAGE = Path(mf.__file__).parent
 # A room may import the rooms above it, never one below. Theory lies below train: a claim is decided by training.
 PLAN = [
     "errors", "checks", "jaxed", "progress", "provenance", "tasks", "models", "dynamics", "measure", "dataset", "store",
-    "train", "theory", "plot", "summary", "experiments", "cli", "__main__",
+    "running", "train", "compare", "theory", "plot", "summary", "experiments", "cli", "__main__",
 ]  # fmt: skip
 FILES = sorted(PACKAGE.rglob("*.py"))
 
