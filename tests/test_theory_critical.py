@@ -7,11 +7,11 @@ import pytest
 
 import mixflow as mf
 from mixflow.dynamics.flow import flow
-from mixflow.experiments.claims_critical import grid, point, table
+from mixflow.experiments.claims_critical import grid, table
 from mixflow.models.gram_field import gram_field
 from mixflow.models.symmetric_field import symmetric_field
 from mixflow.theory import critical as module
-from mixflow.theory.critical import CV, VC, critical, enclosed, first_time, sandwich
+from mixflow.theory.critical import CV, VC, critical, enclosed, first_time, sandwich, separation
 
 
 @pytest.fixture(scope="module")
@@ -99,7 +99,7 @@ def test_grid_corners_hold_and_are_predicted():
 
 
 def test_three_classes_too():
-    p = point(3, 0.3, 0.5, saves=300)
+    p = separation(3, 0.3, 0.5, saves=300)
     assert p["holds"]
     assert p["predicted"] == pytest.approx(p["actual"], rel=0.15)
 

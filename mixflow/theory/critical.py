@@ -25,11 +25,15 @@ from ..dynamics.flow import GradientFlow, flow
 from ..errors import SpecError
 from ..jaxed import jax
 from ..models.symmetric_field import _surface, symmetric_field
+from ..models.transformer import Transformer
+from ..tasks.mixture import Mixture
 
 ROWS = ("K_c", "K_v", "Q_c", "Q_v")
 C, V = 0, 1
 CONTRAST = 1
 CV, VC = (0, 3), (1, 2)  # A_cv and A_vc as entries of B, h_cv and h_vc as entries of H
+LEVEL = 1.0  # A_cv counts as learned: own signals look at the identifier e times more than others do
+LIMIT = 1e5
 SURFACE = 1e-8  # |z| of a sliding neuron; the flow keeps it below 1e-10
 
 
@@ -180,8 +184,8 @@ def enclosed(system, windows=60, tolerance=1e-9):
     """Whether the bounds hold at every saved time, up to rounding relative to the largest entry of B; and the bounds."""
     lower, upper = sandwich(system, windows)
     room = tolerance * np.abs(system.B).max(axis=(1, 2), keepdims=True)
-    below, above = system.B < lower - room, system.B > upper + room
-    return not (below | above).any(), lower, upper
+    outside = (lower > system.B + room) | (upper < system.B - room)
+    return not outside.any(), lower, upper
 
 
 # prediction ----------------------------------------------------------------------------------------------------------
@@ -192,7 +196,7 @@ def _background_surface(c, w, A):
     return _surface(c, w, A.at[CONTRAST, C, V].set(0.0).at[CONTRAST, V, C].set(0.0))
 
 
-def predict(task, transformer, until, *, level=1.0, saves=400):
+def predict(task, transformer, until, *, level=LEVEL, saves=400):
     """When the linear theory expects A_cv of the contrast sector to reach `level`; None if not before `until`.
 
     Its background is the flow of the large system with the contrast's c–v scores held at 0, which it then never sees.
@@ -221,3 +225,28 @@ def first_time(time, series, level):
     i = above[0]
     low, high = math.log(max(series[i - 1], 1e-300)), math.log(series[i])
     return float(time[i - 1] + (time[i] - time[i - 1]) * (math.log(level) - low) / (high - low))
+
+
+def separation(classes, omega, bias, *, windows=60, saves=600):
+    """One (ω, b): the time at which A_cv reaches LEVEL, its bounds and its prediction; None where it is not reached."""
+    task, transformer = Mixture(classes=classes), Transformer(omega=omega, bias=bias)
+    field = symmetric_field(task, transformer)
+    score = lambda y: float(field.unpack(y)["A"][1, 0, 1])  # noqa: E731
+    found = flow(field, field.y0, GradientFlow(until=LIMIT, save_at=2), stop=lambda t, y: score(y) - 2 * LEVEL)
+    facts = {"classes": classes, "omega": omega, "bias": bias}
+    if found.ended != "stop":
+        return facts | {"actual": None, "lower": None, "upper": None, "predicted": None, "holds": None}
+    times = np.linspace(0, found.time, saves)
+    run = flow(field, field.y0, GradientFlow(until=found.time, save_at=tuple(times)))
+    system = critical(field, run.times, run.states)
+    holds, lower, upper = enclosed(system, windows)
+    time = lambda path: first_time(system.time, path[:, *CV], LEVEL)  # noqa: E731
+    return facts | {
+        "actual": time(system.B),
+        "lower": time(upper),  # the faster comparison system is early
+        "upper": time(lower),
+        "predicted": predict(task, transformer, 3 * found.time, level=LEVEL),
+        "holds": holds,
+        "defect": float(system.defect.max()),
+        "driven": float(np.interp(time(system.B), system.time, system.driven)) / LEVEL,
+    }
