@@ -250,6 +250,53 @@ def _reproduce(options):
     return DONE if reproduce(options.out, as_json=options.json) else FAILED
 
 
+# claims --------------------------------------------------------------------------------------------------------------
+
+
+def _claims_flags():
+    return [
+        (["names"], {"nargs": "*", "metavar": "CLAIM", "help": "only these claims (default: all)"}),
+        (["--seeds"], {"type": int, "default": 8, "help": "runs at finite width behind each interval"}),
+        *_JSON,
+    ]
+
+
+def _claims(options):
+    from .checks import one_of, whole
+    from .theory.claims import REGISTRY, Lab, evaluate
+
+    lab = Lab(seeds=whole("seeds", options.seeds, least=2))
+    names = [one_of("claim", name, tuple(REGISTRY)) for name in options.names] or None
+    return _verdicts(lambda report: evaluate(lab, names, report), options.json)
+
+
+def _check(options):
+    from . import load
+    from .theory.run_claims import check
+
+    findings = check(load(options.run))
+    return _verdicts(lambda report: [report(finding) or finding for finding in findings], options.json)
+
+
+def _verdicts(evaluate, as_json):
+    """Print findings as they come (or one JSON object at the end) and turn them into an exit code."""
+    import time
+
+    began = time.perf_counter()
+    findings = evaluate(
+        (lambda finding: print(f"{finding.name}: {finding.verdict}", file=sys.stderr)) if as_json else print
+    )
+    failed = [finding.name for finding in findings if finding.verdict == "fails"]
+    if as_json:
+        facts = {"claims": [finding.to_dict() for finding in findings], "failed": failed}
+        print(json.dumps({**facts, "seconds": time.perf_counter() - began}, allow_nan=False))
+    else:
+        print(
+            f"\n{sum(f.holds for f in findings)} hold, {len(failed)} fail{': ' + ', '.join(failed) if failed else ''}"
+        )
+    return FAILED if failed else DONE
+
+
 # construct -----------------------------------------------------------------------------------------------------------
 
 
@@ -330,6 +377,13 @@ COMMANDS = {
         "Train one transformer and print what it learned.",
         "mixflow train --classes 2 --width inf --omega 0.3 --method gd --learning-rate 0.1 --steps 20000 --out run.nc",
         _train_flags,
+    ),
+    "check": (_check, "Decide the claims that apply to a run file.", "mixflow check run.nc", _info_flags),
+    "claims": (
+        _claims,
+        "Decide every claim by its own experiment (about a minute).",
+        "mixflow claims neurons-first width",
+        _claims_flags,
     ),
     "construct": (
         _construct,

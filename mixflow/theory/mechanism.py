@@ -16,10 +16,11 @@ from ..models.forward import margin, preactivation
 BLOCKS = ("cc", "cv", "vc", "vv")
 # The construction's signs in head +: entries it needs and their sign; it leaves all others at 0.
 NEEDED = {"w c": 1, "A[c_k,c_k]": 1, "A[v_k,c_k]": -1}
+# Which scores a route is made of, from the mask c of the identifiers: key by query.
 ROUTES = {
-    "identifier as query": ("c", lambda c: (slice(None), c)),  # columns c: whom the identifier looks at
-    "identifier as key": ("v", lambda c: (c, ~c)),  # rows c, columns v: which signals look at the identifier
-    "signals among themselves": ("v", lambda c: (~c, ~c)),
+    "identifier as query": lambda c: np.outer(np.ones_like(c), c),  # whom the identifier looks at
+    "identifier as key": lambda c: np.outer(c, ~c),  # which signals look at the identifier
+    "signals among themselves": lambda c: np.outer(~c, ~c),
 }
 
 
@@ -86,15 +87,8 @@ def routes(task, w, A, bias):
     """
     c = np.array([name.startswith("c") for name in task.population().features])
     found = {"nothing": _outcome(task, w, A, bias)}
-    for name, (_, where) in ROUTES.items():
-        rows, columns = where(c)
-        cut = A.copy()
-        for h in (0, 1):
-            block = np.ix_(
-                np.flatnonzero(np.ones(len(c), bool)[rows] if rows == slice(None) else rows), np.flatnonzero(columns)
-            )
-            cut[h][block] = 0.0
-        found[name] = _outcome(task, w, cut, bias)
+    for name, scores in ROUTES.items():
+        found[name] = _outcome(task, w, np.where(scores(c), 0.0, A), bias)
     silent = np.where(c, 0.0, w)
     found["value of the identifiers"] = _outcome(task, silent, A, bias)
     found["value of the signals"] = _outcome(task, w - silent, A, bias)

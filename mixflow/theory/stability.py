@@ -9,7 +9,10 @@ perturbation splits into types that, to first order, do not mix:
 
 Two independent measurements of the growth of a type:
 `tangent`  the linearised field, δ' = J(t) δ, along the symmetric trajectory, inside the modes;
-`growth`   two flows from starts a small finite distance apart, which also sees the neurons switch at different times.
+`growth`   two flows from starts a small finite distance apart, which also sees the neurons switch at different times;
+`descent_growth`  the same by descent, all types at once in the lanes of one program. It is the only one that goes through
+                  the many simultaneous sliding neurons of K ≥ 4, at the price of larger perturbations (descent flips a
+                  sliding neuron at every step, which moves the scores by about 1e-4).
 """
 
 import itertools
@@ -18,10 +21,12 @@ from functools import lru_cache
 
 import numpy as np
 
+from ..dynamics.descent import descend
 from ..dynamics.flow import GradientFlow, flow
 from ..dynamics.gates import ChatteringError
 from ..jaxed import jax
 from ..models.gated import pack
+from ..models.gram import Gram
 from ..models.gram_field import gram_field
 from .critical import gates_at
 
@@ -62,11 +67,13 @@ def _classes(x, K, classes):
 
 
 def perturbation(K, omega, kind, seed):
-    """A random direction of the type, like a finite width's: A, G_K, G_Q normal, w = 0; largest entry SIZE·ω²; None if empty."""
+    """A random direction of the type; None if it is empty. Its statistics are those of a large finite width: entries of A and
+    off-diagonal entries of G have one variance, diagonal entries of G twice that, w = 0. The largest entry is SIZE·ω².
+    """
     rng = np.random.default_rng(seed)
     A, X, Y = rng.standard_normal((3, 2, 2 * K, 2 * K))
     T = lambda M: M.swapaxes(1, 2)  # noqa: E731
-    parts = {"w": np.zeros((2, 2 * K)), "A": A, "G_K": X + T(X), "G_Q": Y + T(Y)}
+    parts = {"w": np.zeros((2, 2 * K)), "A": A, "G_K": (X + T(X)) / 2**0.5, "G_Q": (Y + T(Y)) / 2**0.5}
     parts = project(parts, K, kind)
     largest = max(np.abs(x).max() for x in parts.values())
     if largest < 1e-9:
@@ -99,6 +106,27 @@ def growth(task, transformer, kind, times, *, seed=0, rtol=1e-10, scale=1.0):
     found = field.unpack(there.states)["A"]
     ratio[: len(found)] = size({"A": found - base["A"][: len(found)]}) / (scale * size(delta))
     return ratio
+
+
+def descent_growth(task, transformer, steps, *, learning_rate=0.1, saves=12, scale=1e3, seed=0):
+    """{type: ‖P δA(t)‖ / ‖P δA(0)‖} and the times, by descent; P projects on the type, `scale` multiplies SIZE."""
+    K = task.classes
+    engine = Gram(task.population())
+    network = replace(transformer, width=float("inf"))
+    base = engine.start(network)
+    deltas = {kind: perturbation(K, transformer.omega, kind, seed) for kind in TYPES}
+    deltas = {kind: delta for kind, delta in deltas.items() if delta is not None}
+    starts = [base] + [{name: base[name] + scale * delta[name] for name in base} for delta in deltas.values()]
+    rate = np.full(engine.lanes, learning_rate)
+    padded = starts + [base] * (engine.lanes - len(starts))
+    every = max(1, steps // saves)
+    history = descend(engine, padded, engine.parameters([network] * engine.lanes, rate, rate), steps, every)
+    A = [engine.unstack(history.saved, lane)["A"] for lane in range(len(starts))]
+    found = {}
+    for lane, (kind, delta) in enumerate(deltas.items(), start=1):
+        part = np.array([size(project({"A": x}, K, kind)) for x in A[lane] - A[0]])
+        found[kind] = part / (scale * size(delta))
+    return found, learning_rate * np.array(history.steps)
 
 
 def symmetric_states(task, transformer, method):
@@ -159,6 +187,16 @@ def _variation(field):
     return J.jit(run)
 
 
-def asymmetry(state, K):
-    """Root mean square of each type's part of A, by type, for one state (2, 2K, 2K)."""
-    return {kind: float(size(project({"A": state}, K, kind))) for kind in TYPES}
+def asymmetry(A, K):
+    """{type: root mean square of that type's part of the scores} of one state A (2, 2K, 2K)."""
+    return {kind: float(size(project({"A": A}, K, kind))) for kind in TYPES}
+
+
+def seed_growth(task, first, last):
+    """{type: asymmetry after / before} of finite-width runs, (run,) each; `first`, `last` are their A (run, 2, 2K, 2K).
+
+    "equal, mirror" is left out: the symmetric solution itself moves there.
+    """
+    before, after = ([asymmetry(A, task.classes) for A in states] for states in (first, last))
+    kinds = [kind for kind in TYPES if kind != TYPES[0] and before[0][kind] > 1e-12]
+    return {kind: np.array([b[kind] / a[kind] for a, b in zip(before, after, strict=True)]) for kind in kinds}
