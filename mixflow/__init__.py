@@ -21,6 +21,7 @@ _HOME = {
     "Transformer": "models.transformer",
     "Until": "dynamics",
     "compare": "side_by_side",
+    "construct": "models.construct",
     "extend": "training",
     "load": "store",
     "train": "training",

@@ -289,6 +289,82 @@ def _data(options):
     return DONE
 
 
+# claims --------------------------------------------------------------------------------------------------------------
+
+
+def _claims_flags():
+    return [
+        (["names"], {"nargs": "*", "metavar": "CLAIM", "help": "only these claims (default: all)"}),
+        (["--seeds"], {"type": int, "default": 8, "help": "runs at finite width behind each interval"}),
+        *_JSON,
+    ]
+
+
+def _claims(options):
+    from .checks import one_of, whole
+    from .theory.claims import REGISTRY, Lab, evaluate
+
+    lab = Lab(seeds=whole("seeds", options.seeds, least=2))
+    names = [one_of("claim", name, tuple(REGISTRY)) for name in options.names] or None
+    return _verdicts(lambda report: evaluate(lab, names, report), options.json)
+
+
+def _check(options):
+    from . import load
+    from .theory.run_claims import check
+
+    findings = check(load(options.run))
+    return _verdicts(lambda report: [report(finding) or finding for finding in findings], options.json)
+
+
+def _verdicts(evaluate, as_json):
+    """Print findings as they come (or one JSON object at the end) and turn them into an exit code."""
+    import time
+
+    began = time.perf_counter()
+    findings = evaluate(
+        (lambda finding: print(f"{finding.name}: {finding.verdict}", file=sys.stderr)) if as_json else print
+    )
+    failed = [finding.name for finding in findings if finding.verdict == "fails"]
+    if as_json:
+        facts = {"claims": [finding.to_dict() for finding in findings], "failed": failed}
+        print(json.dumps({**facts, "seconds": time.perf_counter() - began}, allow_nan=False))
+    else:
+        print(
+            f"\n{sum(f.holds for f in findings)} hold, {len(failed)} fail{': ' + ', '.join(failed) if failed else ''}"
+        )
+    return FAILED if failed else DONE
+
+
+# construct -----------------------------------------------------------------------------------------------------------
+
+
+def _construct_flags():
+    scale = {"type": float, "metavar": "X"}
+    return [
+        (["--classes"], {"type": int, "default": 2, "metavar": "K", "help": "number of mixtures"}),
+        (
+            ["--target-margin"],
+            {**scale, "help": "the margin wanted on every sample (default: 1 unless --beta is given)"},
+        ),
+        (["--width"], {"type": int, "metavar": "M", "help": "width m of W_K and W_Q, at least K (default: K)"}),
+        (["--beta"], {**scale, "help": "value β of the identifiers"}),
+        (["--B"], {**scale, "help": "score B of the own signal (default: 2C)"}),
+        (["--C"], {**scale, "help": "score C of the identifier for itself (default: log K + 3)"}),
+        (["--bias"], {"type": float, "default": 0.5, "help": "bias b of the neurons"}),
+        *_JSON,
+    ]
+
+
+def _construct(options):
+    from .theory.mechanism import construction_facts, construction_table
+
+    names = ("classes", "target_margin", "width", "beta", "B", "C", "bias")
+    facts = construction_facts({name: getattr(options, name) for name in names})
+    print(json.dumps(facts, allow_nan=False) if options.json else construction_table(facts))
+    return DONE
+
+
 # -------------------------------------------------------------------------------------------------------------------
 
 
@@ -340,6 +416,19 @@ COMMANDS = {
         "Train one transformer and print what it learned.",
         "mixflow train --classes 2 --width inf --omega 0.3 --method gd --learning-rate 0.1 --steps 20000 --out run.nc",
         _train_flags,
+    ),
+    "check": (_check, "Decide the claims that apply to a run file.", "mixflow check run.nc", _info_flags),
+    "claims": (
+        _claims,
+        "Decide every claim by its own experiment (about a minute).",
+        "mixflow claims neurons-first width",
+        _claims_flags,
+    ),
+    "construct": (
+        _construct,
+        "Write down a transformer for any number of classes, with a certified margin.",
+        "mixflow construct --classes 5 --target-margin 2",
+        _construct_flags,
     ),
     "data": (_data, "Fetch the full MNIST for Mnist(source=…).", "mixflow data mnist --to mnist", _data_flags),
     "info": (_info, "Show what a run file contains and where it came from.", "mixflow info run.nc", _info_flags),
