@@ -28,6 +28,16 @@ RC = {
 }
 
 
+def time_axis(axes, time, scale="log"):
+    """Label the time axis and set its range: logarithmic shows the early stages, linear the proportions."""
+    axes.set_xlabel("time  (learning rate × step)")
+    if scale == "log" and len(time) > 2:
+        axes.set_xscale("log")
+        axes.set_xlim(max(time[1], time[-1] * 1e-4), time[-1])
+    else:
+        axes.set_xlim(0, max(time[-1], 1e-12))
+
+
 def shade(axes, stages, label=False):
     """Shade the stages that exist behind the curves; name them once, at the top, if `label`."""
     for stage in stages:
@@ -59,7 +69,9 @@ def save(figure, path, kinds=("svg", "pdf", "png")):
     for kind in kinds:
         content = io.BytesIO()
         # No date inside, so that the same figure gives the same bytes.
-        metadata = {"svg": {"Date": None}, "pdf": {"CreationDate": None}}.get(kind)
+        metadata = {"svg": dict.fromkeys(("Date", "Creator", "Format", "Type")), "pdf": {"CreationDate": None}}.get(
+            kind
+        )
         figure.savefig(content, format=kind, dpi=150, metadata=metadata)
         written.append(write_whole(f"{path}.{kind}", content.getvalue()))
     return written
