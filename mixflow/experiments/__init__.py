@@ -4,10 +4,10 @@
 _HOME = {
     "simultaneous": "simultaneous",
     "three-stage": "three_stage",
-    # "flow": "flow",
-    # "width": "width",
-    # "geometry": "geometry",
-    # "classes": "classes",
+    "flow": "flow",
+    "width": "width",
+    "geometry": "geometry",
+    "classes": "classes",
 }
 NAMES = tuple(_HOME)
 

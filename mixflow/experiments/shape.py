@@ -128,7 +128,7 @@ def near(name, says, measured, predicted, within, *, relative=False, low=None, h
     measured = float(measured)
     allowed = abs(predicted) * within if relative else within
     ok = bool(abs(measured - predicted) <= allowed)
-    text = f"{predicted:.10g} ± {within:.1g}{' relative' if relative else ''}"
+    text = f"{printed(predicted)} ± {100 * within:g} %" if relative else f"{printed(predicted)} ± {printed(within)}"
     return Check(name, says, measured, text, ok, _real(low), _real(high), tolerance)
 
 
@@ -137,11 +137,11 @@ def between(name, says, measured, least, most, *, low=None, high=None, tolerance
     measured = float(measured)
     ok = bool((least is None or measured >= least) and (most is None or measured <= most))
     if least is None:
-        text = f"at most {most:g}"
+        text = f"at most {printed(most)}"
     elif most is None:
-        text = f"at least {least:g}"
+        text = f"at least {printed(least)}"
     else:
-        text = f"from {least:g} to {most:g}"
+        text = f"from {printed(least)} to {printed(most)}"
     return Check(name, says, measured, text, ok, _real(low), _real(high), tolerance)
 
 
@@ -165,6 +165,15 @@ def mean_interval(values, level=0.95):
         return float(x.mean()) if len(x) else math.nan, None, None
     half = student.ppf((1 + level) / 2, len(x) - 1) * x.std(ddof=1) / math.sqrt(len(x))
     return float(x.mean()), float(x.mean() - half), float(x.mean() + half)
+
+
+def printed(x):
+    """A predicted number as the report prints it: ten digits at most, a true minus sign, powers of ten in words of ten."""
+    text = f"{x:.10g}"
+    if "e" in text:
+        digits, power = text.split("e")
+        text = f"{digits}·10^{int(power)}" if digits != "1" else f"10^{int(power)}"
+    return text.replace("-", "−")
 
 
 def _real(value):

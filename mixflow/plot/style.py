@@ -12,6 +12,9 @@ COLOURS = {
     "query": "#009E73",
     "rest": "#999999",
 }
+# Further series, when no idea of the table above is meant; markers differ too.
+SERIES = [("#0072B2", "o"), ("#D55E00", "s"), ("#009E73", "^"), ("#CC79A7", "D"), ("#999999", "v")]
+GATES = {"on": ("#0072B2", ""), "sliding": ("#E69F00", "////"), "off": ("#ffffff", "")}  # colour and hatch
 STAGES = {"neurons": "#F0E442", "attention": "#56B4E9", "convergence": "#B9E3B4"}
 
 RC = {

@@ -62,7 +62,7 @@ def number(x):
         return "none"
     if isinstance(x, str):
         return x
-    if isinstance(x, bool) or float(x).is_integer() and abs(x) < 1e7:
+    if isinstance(x, bool) or (float(x).is_integer() and abs(x) < 1e7):
         return f"{x:,.0f}".replace("-", "−")
     digits = f"{x:.7g}"
     if "e" in digits:
