@@ -100,7 +100,9 @@ def verdict(results):
             "seeds loss", f"K = 3: loss at the end, mean over {seeds} seeds at width {width}", mean, low=low, high=high
         )
     )
-    right = int((results.facts["accuracy"] == 1).sum())
+    right = int(
+        (results.facts["accuracy"] > 1 - 1e-9).sum()
+    )  # the weights of the samples add up to 1 only within rounding
     checks.append(equal("seeds", f"K = 3: seeds at width {width} that end with every sample right", right, seeds))
     return checks
 
@@ -112,8 +114,8 @@ def figures(results):
     return [
         Picture(
             "runs",
-            "Simultaneous descent with three and with four classes: the same three stages, the same signs of the attention scores.",
-            "Two columns of three panels, K = 3 and K = 4, with shaded stages: losses, neuron alignment and attention scores behave as "
+            "Simultaneous descent with three and with four classes: the same three stages, the same signs of the scores.",
+            "Two columns of three panels, K = 3 and K = 4, with shaded stages: losses, neurons and attention behave as "
             "for two classes, later.",
             plot_columns(results.facts["columns"]),
         ),

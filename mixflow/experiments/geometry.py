@@ -43,7 +43,7 @@ def run(settings, progress):
         {
             "identifier": (("time", "atom"), phi[..., :2].sum(-1), {"long_name": "attention on the identifier, head +"}),
             "vote": (("time", "atom"), phi[..., 2:].sum(-1), {"long_name": "attention-weighted sum of the signs, head +"}),
-            "margin_hard": ("time", feature_margin(task, some.A.values), {"long_name": "maximum margin of the hard samples' features"}),
+            "margin_hard": ("time", feature_margin(task, some.A.values), {"long_name": "maximum margin of the hard samples"}),
             "margin_all": ("time", feature_margin(task, some.A.values, samples="all"), {"long_name": "the same, all samples"}),
             "output_easy": ("time", some.margin.values[:, ~hard].min(1), {"long_name": "smallest y·F of the easy samples"}),
             "output_hard": ("time", some.margin.values[:, hard].min(1), {"long_name": "smallest y·F of the hard samples"}),
@@ -71,6 +71,7 @@ def verdict(results):
     exact = lambda t, chosen: float(np.interp(t, data.time.values, data.margin.values[:, chosen].min(axis=1)))  # noqa: E731
     mean, low, high = mean_interval(facts["ends"])
     switch = interval(facts["stages"])["neurons", "end"]
+    where = f"mean over seeds at width {facts['width']}"
     return [
         equal("start", "feature margin of the hard samples at the start: exactly", f"{float(series.margin_hard[0]):g}", 0),
         equal("start all", "feature margin of all samples at the start: exactly", f"{float(series.margin_all[0]):g}", 0),
@@ -81,8 +82,8 @@ def verdict(results):
         shown("end", "feature margin of the hard samples at the end", series.margin_hard[-1]),
         shown("end all", "feature margin of all samples at the end", series.margin_all[-1]),
         between("end output", "smallest y·F over all samples at the end", data.margin.values[-1].min(), 1.0, None),
-        between("seeds", f"the hard samples' feature margin at the end, mean over seeds at width {facts['width']}", mean, 0.2, None, low=low, high=high),
-        shown("seeds T1", f"first switch-off, mean over seeds at width {facts['width']}", switch.mean, low=switch.low, high=switch.high),
+        between("seeds", f"feature margin of the hard samples at the end, {where}", mean, 0.2, None, low=low, high=high),
+        shown("seeds T1", f"first switch-off, {where}", switch.mean, low=switch.low, high=switch.high),
     ]  # fmt: skip
 
 
@@ -94,17 +95,17 @@ def figures(results):
     planes = Picture(
         "plane",
         "Each sample as head + sees it: how much attention its identifier gets, and the attention-weighted sum of its signs. By "
-        "symmetry the neuron sees nothing else; the dashed line is where it switches on. At first the hard samples of both labels "
-        "lie on one point, so no neuron can tell them apart; attention pulls them apart.",
+        "symmetry the neuron sees nothing else; the dashed line is where it switches on. At first the hard samples of both "
+        "labels lie on one point, so no neuron can tell them apart; attention pulls them apart.",
         "Four scatter plots of eight samples. At the start and at the end of the neuron stage the hard samples of both labels "
-        "coincide in the middle, with easy ones above and below. At the end of the attention stage hard positive samples have moved "
-        "to the right and hard negative ones to the left, and at the end they are far apart.",
+        "coincide in the middle, with easy ones above and below. At the end of the attention stage hard positive samples have "
+        "moved to the right and hard negative ones to the left, and at the end they are far apart.",
         plot_plane(series, limit, times),
     )
     margins = Picture(
         "margins",
-        "Above, the smallest output margin of easy and hard samples. Below, the exact maximum margin any neurons could reach on the "
-        "attention features: zero until the attention moves.",
+        "Above, the smallest output margin of easy and hard samples. Below, the exact maximum margin any neurons could reach on "
+        "the attention features: zero until the attention moves.",
         "Two panels over logarithmic time with shaded stages. The easy samples' margin grows from the start, the hard samples' "
         "stays at zero until the end of the attention stage; the feature margin rises from 0 to 0.48 just before that.",
         plot_margins(series, limit.stages),

@@ -127,15 +127,16 @@ def figures(results):
     return [
         Picture(
             "distance",
-            "Distance of (w, A) from the mean-field limit: geometric mean over seeds, bars from the smallest to the largest. Nothing "
-            "but the random start depends on m, and it approaches its limit like m^(−1/2).",
-            "Log-log plot of the distance from mean-field against width 8 to 4096 at t = 50 and t = 400 with bars over seeds and a "
-            "dashed line of slope minus one half, which both series follow.",
+            "Distance of (w, A) from the mean-field limit: geometric mean over seeds, bars from the smallest to the largest. "
+            "Nothing but the random start depends on m, and it approaches its limit like m^(−1/2).",
+            "Log-log plot of the distance from mean-field against width 8 to 4096 at t = 50 and t = 400 with bars over seeds and "
+            "a dashed line of slope minus one half, which both series follow.",
             law,
         ),
         Picture(
             "end-of-attention",
-            "When the attention stage ends, seed by seed. Narrow transformers learn at very different times, wide ones when the limit does.",
+            "When the attention stage ends, seed by seed. Narrow transformers learn at different times, wide ones when the "
+            "limit does.",
             "Scatter plot of the end of the attention stage for every seed against width; the points close in on the dashed "
             f"mean-field line at t = {series.attrs['mean_field_T2']:.0f} as the width grows.",
             ends,

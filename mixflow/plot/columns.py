@@ -16,8 +16,20 @@ def plot_columns(runs, *, scale="log"):
             loss, neurons, attention = panels[:, column]
             first = column == 0
             draw_losses(loss, run.dataset, legend=first)
-            draw_lines(neurons, run.dataset, neuron_lines(run.dataset), "neuron alignment, head +", legend=first)
-            draw_lines(attention, run.dataset, attention_lines(run.dataset), "attention score, head +", legend=first)
+            draw_lines(
+                neurons,
+                run.dataset,
+                neuron_lines(run.dataset),
+                "neuron alignment, head +",
+                legend="upper left" if first else None,
+            )
+            draw_lines(
+                attention,
+                run.dataset,
+                attention_lines(run.dataset),
+                "attention score, head +",
+                legend="lower left" if first else None,
+            )
             loss.set_title(title, pad=18)
             time_axis(attention, run.dataset.time.values, scale)
             for panel in panels[:, column]:

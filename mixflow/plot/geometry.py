@@ -38,7 +38,8 @@ def _samples(panel, at):
             colour = COLOURS[kind]
             panel.plot(
                 at.identifier.values[chosen], at.vote.values[chosen], marker, ls="none", ms=9, color=colour,
-                mfc=colour if hard else "none", alpha=0.8, label=f"{kind}, label {'+' if label > 0 else '−'}",
+                mfc=colour if hard else "none",
+                mec="#ffffff" if hard else colour, mew=0.9 if hard else 1.3, label=f"{kind}, label {'+' if label > 0 else '−'}",
             )  # fmt: skip
 
 

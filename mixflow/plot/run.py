@@ -36,14 +36,14 @@ def draw_losses(axes, data, legend=True):
         axes.legend(loc="lower left")
 
 
-def draw_lines(axes, data, lines, ylabel, legend=True):
-    """Lines as `neuron_lines` and `attention_lines` describe them: label -> (colour, dash, series)."""
+def draw_lines(axes, data, lines, ylabel, legend="upper left"):
+    """Lines as `neuron_lines` and `attention_lines` describe them: label -> (colour, dash, series); `legend` is its place, or None."""
     for label, (colour, dash, value) in lines.items():
         axes.plot(data.time, value, dash, color=COLOURS[colour], label=label)
     axes.axhline(0, color="#bbbbbb", lw=0.6, zorder=0)
     axes.set_ylabel(ylabel)
     if legend:
-        axes.legend(loc="upper left")
+        axes.legend(loc=legend)
 
 
 def neuron_lines(data):

@@ -13,6 +13,7 @@ def plot_slopes(lines, *, slope, xlabel, ylabel, spread=None, ticks=None):
     """
     from matplotlib import rc_context
     from matplotlib.figure import Figure
+    from matplotlib.ticker import LogLocator
 
     with rc_context(RC):
         figure = Figure(figsize=(5.6, 3.8))
@@ -28,6 +29,10 @@ def plot_slopes(lines, *, slope, xlabel, ylabel, spread=None, ticks=None):
         axes.set(xscale="log", yscale="log", xlabel=xlabel, ylabel=ylabel)
         if ticks is not None:
             axes.set_xticks(ticks, [f"{tick:g}" for tick in ticks])
-            axes.minorticks_off()
+            axes.xaxis.minorticks_off()
+        if y.max() < 50 * y.min() and len(lines) == 1:  # too few powers of ten to label nothing but them
+            axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+            axes.yaxis.set_major_formatter("{x:g}")
+            axes.yaxis.minorticks_off()
         axes.legend()
         return figure

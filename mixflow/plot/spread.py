@@ -1,7 +1,5 @@
 """One number for every seed against a setting, with the limit it should approach."""
 
-import numpy as np
-
 from .style import RC, SERIES
 
 
@@ -29,7 +27,6 @@ def plot_spread(values, limit, *, xlabel, ylabel, name="mean-field limit"):
         axes.axhline(limit, ls="--", lw=1, color="#767676", zorder=0, label=name)
         axes.set(xscale="log", xlabel=xlabel, ylabel=ylabel)
         axes.set_xticks(x[:: max(1, len(x) // 5)], [f"{tick:g}" for tick in x[:: max(1, len(x) // 5)]])
-        axes.minorticks_off()
-        axes.set_ylim(0, 1.08 * max(np.nanmax(values.values), limit))
+        axes.xaxis.minorticks_off()
         axes.legend()
         return figure
