@@ -167,12 +167,16 @@ def mean_interval(values, level=0.95):
     return float(x.mean()), float(x.mean() - half), float(x.mean() + half)
 
 
-def printed(x):
-    """A predicted number as the report prints it: ten digits at most, a true minus sign, powers of ten in words of ten."""
-    text = f"{x:.10g}"
+RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
+
+
+def printed(x, digits=10):
+    """A number as the report prints it: so many digits at most, a true minus sign, powers of ten raised."""
+    text = f"{x:.{digits}g}"
     if "e" in text:
         digits, power = text.split("e")
-        text = f"{digits}·10^{int(power)}" if digits != "1" else f"10^{int(power)}"
+        raised = str(int(power)).translate(RAISED)
+        text = f"{digits}·10{raised}" if digits != "1" else f"10{raised}"
     return text.replace("-", "−")
 
 

@@ -30,7 +30,7 @@ def plot_columns(runs, *, scale="log"):
                 "attention score, head +",
                 legend="lower left" if first else None,
             )
-            loss.set_title(title, pad=18)
+            loss.set_title(title, pad=26)
             time_axis(attention, run.dataset.time.values, scale)
             for panel in panels[:, column]:
                 shade(panel, run.stages, label=panel is loss)

@@ -37,7 +37,7 @@ def draw_losses(axes, data, legend=True):
 
 
 def draw_lines(axes, data, lines, ylabel, legend="upper left"):
-    """Lines as `neuron_lines` and `attention_lines` describe them: label -> (colour, dash, series); `legend` is its place, or None."""
+    """Lines as `neuron_lines` and `attention_lines` give them: label -> (colour, dash, series); `legend` is its place or None."""
     for label, (colour, dash, value) in lines.items():
         axes.plot(data.time, value, dash, color=COLOURS[colour], label=label)
     axes.axhline(0, color="#bbbbbb", lw=0.6, zorder=0)

@@ -1,5 +1,7 @@
 """One look for every figure: colour-blind-safe colours, one colour per idea, stages shaded the same way everywhere."""
 
+import math
+
 # Okabe and Ito's palette, which stays distinct under the common colour-vision deficiencies; lines also differ in dash.
 COLOURS = {
     "all": "#000000",
@@ -43,6 +45,7 @@ def time_axis(axes, time, scale="log"):
 
 def shade(axes, stages, label=False):
     """Shade the stages that exist behind the curves; name them once, at the top, if `label`."""
+    edge = -math.inf  # where the name before ends; one that would run into it moves up a line
     for stage in stages:
         if stage.start is None or stage.end is None or not stage.end > stage.start:
             continue
@@ -50,9 +53,13 @@ def shade(axes, stages, label=False):
         if label:
             low, high = axes.get_xlim()
             centre = _middle(axes, max(stage.start, low), min(stage.end, high))
-            axes.text(
-                centre, 1.01, stage.name, transform=axes.get_xaxis_transform(), ha="center", va="bottom", fontsize=8
-            )
+            at, half = axes.transData.transform((centre, 1))[0], 0.3 * 8 * len(stage.name) * axes.figure.dpi / 72
+            above = at - half < edge
+            edge = at + half
+            axes.annotate(
+                stage.name, (centre, 1), (0, 11 if above else 2), xycoords=axes.get_xaxis_transform(),
+                textcoords="offset points", ha="center", va="bottom", fontsize=8, annotation_clip=False,
+            )  # fmt: skip
 
 
 def _middle(axes, low, high):
@@ -66,6 +73,8 @@ def save(figure, path, kinds=("svg", "pdf", "png")):
     """Write the figure as path.svg, path.pdf and path.png, whole or not at all; returns the paths."""
     import io
 
+    from matplotlib import rc_context
+
     from ..store import write_whole
 
     written = []
@@ -75,6 +84,7 @@ def save(figure, path, kinds=("svg", "pdf", "png")):
         metadata = {"svg": dict.fromkeys(("Date", "Creator", "Format", "Type")), "pdf": {"CreationDate": None}}.get(
             kind
         )
-        figure.savefig(content, format=kind, dpi=150, metadata=metadata)
+        with rc_context(RC):  # fonts and ids are decided when the file is written
+            figure.savefig(content, format=kind, dpi=150, metadata=metadata)
         written.append(write_whole(f"{path}.{kind}", content.getvalue()))
     return written

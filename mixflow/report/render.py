@@ -5,8 +5,10 @@ import math
 import pathlib
 import re
 
+from ..experiments.shape import printed
 from .card import card
 
+LIFTED = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#767676")  # lighter in the dark, by style.css
 HERE = pathlib.Path(__file__).parent
 
 
@@ -40,13 +42,15 @@ def inline_svg(text, name, alt):
     page's text and white that of its paper, so that the figure follows light and dark.
     """
     text = text[text.index("<svg") :]
-    text = re.sub(r"<metadata>.*?</metadata>\s*", "", text, flags=re.DOTALL)
+    # matplotlib's style sheet names every element there is, so the page's own repeats it for figures only.
+    text = re.sub(r"<(metadata|style)\b.*?</\1>\s*", "", text, flags=re.DOTALL)
     text = re.sub(r'\s(?:xmlns(?::\w+)?|version)="[^"]*"', "", text)
     text = text.replace("xlink:href=", "href=")
     text = re.sub(r'(\bid=")', rf"\g<1>{name}-", text)
     text = re.sub(r'(href="#|url\(#)', rf"\g<1>{name}-", text)
     text = re.sub(r"#000000\b", "currentColor", text)
     text = re.sub(r"#ffffff\b", "var(--paper)", text)
+    text = re.sub("|".join(LIFTED), lambda found: f"var(--{found.group()[1:]})", text)
     text = text.replace("'DejaVu Sans'", "'DejaVu Sans', Verdana, sans-serif")
     head, rest = text.split(">", 1)
     width, height = (re.search(rf'\b{side}="([\d.]+)pt"', head).group(1) for side in ("width", "height"))
@@ -64,11 +68,7 @@ def number(x):
         return x
     if isinstance(x, bool) or (float(x).is_integer() and abs(x) < 1e7):
         return f"{x:,.0f}".replace("-", "−")
-    digits = f"{x:.7g}"
-    if "e" in digits:
-        mantissa, exponent = digits.split("e")
-        digits = f"{float(mantissa):.4g}·10^{int(exponent)}"
-    return digits.replace("-", "−")
+    return printed(x, 4 if abs(x) < 1e-4 else 7)
 
 
 def interval(check):
