@@ -26,7 +26,7 @@ _HOME = {
     "train_many": "training",
 }
 
-__all__ = sorted(_HOME)
+__all__ = [*_HOME]
 
 
 def __getattr__(name):

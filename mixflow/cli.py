@@ -82,7 +82,7 @@ def _spec_flags():
     return [
         (["--classes"], {"type": int, "default": 2, "metavar": "K", "help": "number of mixtures"}),
         (["--priors"], {"type": _numbers, "metavar": "P1,P2,…", "help": "class probabilities (default: uniform)"}),
-        (["--width"], {"type": _width, "default": math.inf, "metavar": "M", "help": "width m of W_K and W_Q, or inf for mean-field"}),
+        (["--width"], {"type": _width, "default": math.inf, "metavar": "M", "help": "width m, or inf for mean-field"}),
         (["--omega"], {"type": float, "default": 0.3, "help": "scale ω of the initial W_K, W_Q"}),
         (["--bias"], {"type": float, "default": 0.5, "help": "fixed bias b of the neurons"}),
         (["--tie-values"], {"action": "store_true", "help": "force w_- = -w_+"}),
