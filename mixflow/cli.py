@@ -234,20 +234,54 @@ def _plot(run, path):
     save(plot_run(run), path.with_suffix(""), kinds=[path.suffix[1:]])
 
 
-# reproduce -----------------------------------------------------------------------------------------------------------
+# reproduce, verify ---------------------------------------------------------------------------------------------------
 
 
 def _reproduce_flags():
     return [
-        (["--out"], {"metavar": "DIR", "default": "results", "help": "folder for the figure and the run file"}),
+        (["--full"], {"action": "store_true", "help": "more seeds and longer runs"}),
+        (
+            ["--only"],
+            {"action": "append", "metavar": "NAME", "help": f"run only this experiment (repeatable): {_experiments()}"},
+        ),
+        (["--out"], {"metavar": "DIR", "default": "results", "help": "folder of the report"}),
         *_JSON,
     ]
 
 
-def _reproduce(options):
-    from .experiments.simultaneous import reproduce
+def _experiments():
+    from .experiments import NAMES
 
-    return DONE if reproduce(options.out, as_json=options.json) else FAILED
+    return ", ".join(NAMES)
+
+
+def _reproduce(options):
+    from .report.reproduce import one_name, reproduce
+    from .report.words import outcome
+
+    report = reproduce(options.out, only=[one_name(name) for name in options.only or ()], full=options.full)
+    print(json.dumps(report, allow_nan=False) if options.json else outcome(report, options.out))
+    return DONE if report["ok"] else FAILED
+
+
+def _verify_flags():
+    return [
+        (["report"], {"metavar": "REPORT", "help": "a report's folder, or its report.json"}),
+        (["--only"], {"action": "append", "metavar": "NAME", "help": "only this experiment (repeatable)"}),
+        *_JSON,
+    ]
+
+
+def _verify(options):
+    from .report.reproduce import one_name
+    from .report.verify import verify
+    from .report.words import comparison
+
+    only = [one_name(name) for name in options.only or ()]
+    rows = verify(options.report, only=only, note=lambda text: print(text, file=sys.stderr))
+    agrees = all(row["agrees"] for row in rows)
+    print(json.dumps({"agrees": agrees, "rows": rows}, allow_nan=False) if options.json else comparison(rows))
+    return DONE if agrees else FAILED
 
 
 # data ----------------------------------------------------------------------------------------------------------------
@@ -407,9 +441,15 @@ def _check_writable(path, suffixes=None):
 COMMANDS = {
     "reproduce": (
         _reproduce,
-        "Run the paper's experiment and write its figure.",
+        "Run the paper's experiments and write a report: figures, numbers, verdicts, trained models.",
         "mixflow reproduce --out results",
         _reproduce_flags,
+    ),
+    "verify": (
+        _verify,
+        "Run again what a report contains and compare number by number.",
+        "mixflow verify results",
+        _verify_flags,
     ),
     "train": (
         _train,

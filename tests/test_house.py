@@ -9,7 +9,7 @@ PACKAGE = Path(mf.__file__).parent
 # A room may import the rooms above it, never one below.
 PLAN = [
     "errors", "checks", "jaxed", "progress", "provenance", "tasks", "models", "dynamics", "measure", "dataset", "store",
-    "running", "training", "side_by_side", "theory", "plot", "summary", "experiments", "cli", "__main__",
+    "running", "training", "side_by_side", "theory", "plot", "summary", "experiments", "report", "cli", "__main__",
 ]  # fmt: skip
 FILES = sorted(PACKAGE.rglob("*.py"))
 
