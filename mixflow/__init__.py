@@ -5,6 +5,7 @@ from .dynamics.gates import ChatteringError
 from .errors import DivergedError, Interrupted, MixflowError, SpecError, StoreError
 from .models.transformer import Transformer
 from .store import Run, load
+from .sweep import open_sweep, sweep
 from .tasks import FiniteTask, Mixture, Sample
 from .train import extend, train, train_many
 
@@ -28,6 +29,8 @@ __all__ = [
     "Until",
     "extend",
     "load",
+    "open_sweep",
+    "sweep",
     "train",
     "train_many",
 ]

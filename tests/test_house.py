@@ -9,7 +9,7 @@ PACKAGE = Path(mf.__file__).parent
 # A room may import the rooms above it, never one below.
 PLAN = [
     "errors", "checks", "jaxed", "progress", "provenance", "tasks", "models", "dynamics", "measure", "dataset", "store",
-    "train", "plot", "summary", "experiments", "cli", "__main__",
+    "train", "sweep", "plot", "summary", "experiments", "cli", "__main__",
 ]  # fmt: skip
 FILES = sorted(PACKAGE.rglob("*.py"))
 
@@ -58,5 +58,5 @@ def test_public_names_are_sorted_and_exist():
 def test_public_names():
     assert set(mf.__all__) >= {
         "DivergedError", "FiniteTask", "GradientDescent", "Mixture", "Run", "SpecError", "Transformer",
-        "load", "train", "train_many",
+        "load", "open_sweep", "sweep", "train", "train_many",
     }  # fmt: skip
