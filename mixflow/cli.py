@@ -77,7 +77,7 @@ class _Help(argparse.ArgumentDefaultsHelpFormatter, argparse.RawDescriptionHelpF
 
 
 def _spec_flags():
-    from .train import MODELS
+    from .running import MODELS
 
     return [
         (["--classes"], {"type": int, "default": 2, "metavar": "K", "help": "number of mixtures"}),
@@ -92,9 +92,21 @@ def _spec_flags():
     ]  # fmt: skip
 
 
-def _descent_flags():
+def _method_flags():
     return [
-        (["--method"], {"choices": ["gd"], "default": "gd", "help": "gd: gradient descent"}),
+        (["--method"], {"choices": ["gd", "flow"], "default": "gd", "help": "gradient descent, or true gradient flow"}),
+        (["--three-stage"], {"action": "store_true", "help": "the paper's Algorithm 1 with --method inside"}),
+        (
+            ["--neurons"],
+            {"type": _switch, "metavar": "END", "help": "end of stage 1: a duration, or easy_margin:VALUE"},
+        ),
+        (
+            ["--attention"],
+            {"type": _switch, "metavar": "END", "help": "end of stage 2: a duration, or feature_margin:VALUE"},
+        ),
+        (["--converge"], {"type": _switch, "metavar": "END", "help": "end of stage 3: a duration, or loss:VALUE"}),
+        (["--until"], {"type": float, "default": 2000.0, "metavar": "T", "help": "end time of the flow"}),
+        (["--rtol"], {"type": float, "default": 1e-9, "help": "relative accuracy of the flow"}),
         (["--learning-rate"], {"type": float, "default": 0.1, "metavar": "ETA", "help": "learning rate of gd"}),
         (["--steps"], {"type": int, "default": 20_000, "help": "number of steps of gd"}),
         (["--save-every"], {"type": int, "default": 10, "help": "record the state every so many steps"}),
@@ -106,7 +118,7 @@ def _descent_flags():
 def _train_flags():
     return [
         *_spec_flags(),
-        *_descent_flags(),
+        *_method_flags(),
         (
             ["--continue"],
             {"dest": "continued", "metavar": "RUN", "help": "go on with this run file for --steps more steps"},
@@ -121,7 +133,7 @@ _JSON = [(["--json"], {"action": "store_true", "help": "print one JSON object in
 
 
 def _train(options):
-    from . import GradientDescent, Mixture, Transformer, extend, load, train
+    from . import Mixture, Transformer, extend, load, train
     from .errors import DivergedError, Interrupted
 
     _check_writable(options.out)
@@ -136,10 +148,7 @@ def _train(options):
                     width=options.width, omega=options.omega, bias=options.bias, tie_values=options.tie_values,
                     seed=options.seed, dimension=options.dimension,
                 ),
-                GradientDescent(
-                    learning_rate=options.learning_rate, steps=options.steps, save_every=options.save_every,
-                    batch_size=options.batch_size, batch_seed=options.batch_seed,
-                ),
+                _method(options),
                 model=options.model,
                 progress=True,
             )  # fmt: skip
@@ -156,6 +165,44 @@ def _train(options):
     if options.out and not options.json:
         print(f"\nwritten to {options.out}")
     return DONE
+
+
+def _method(options):
+    """The method the flags describe."""
+    from . import GradientDescent, GradientFlow, SpecError, ThreeStage
+
+    if options.method == "flow":
+        method = GradientFlow(until=options.until, rtol=options.rtol)
+    else:
+        method = GradientDescent(
+            learning_rate=options.learning_rate, steps=options.steps, save_every=options.save_every,
+            batch_size=options.batch_size, batch_seed=options.batch_seed,
+        )  # fmt: skip
+    ends = {name: getattr(options, name) for name in ("neurons", "attention", "converge")}
+    ends = {name: end for name, end in ends.items() if end is not None}
+    if ends and not options.three_stage:
+        raise SpecError(
+            f"--{next(iter(ends))} ends a stage of --three-stage, which was not asked for; add --three-stage."
+        )
+    return ThreeStage(method, **ends) if options.three_stage else method
+
+
+def _switch(text):
+    """A stage's end: "100" is a duration, "loss:1e-3" an event."""
+    from .dynamics.three_stage import Until
+    from .errors import SpecError
+
+    try:
+        if ":" not in text:
+            return float(text)
+        quantity, threshold = text.split(":", 1)
+        return Until(quantity, float(threshold))
+    except SpecError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
+    except ValueError:
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is neither a duration like 100 nor an event like loss:1e-3"
+        ) from None
 
 
 def _info(options):
@@ -230,7 +277,7 @@ def _sweep_flags():
 
 def _sweep(options):
     from .errors import SpecError
-    from .sweep.results import open_sweep, status_text
+    from .sweeping.results import open_sweep, status_text
 
     if options.spec in ("status", "resume", "export", "plot"):
         if not options.folder:
@@ -260,11 +307,11 @@ def _sweep(options):
 
 def _run_sweep(options):
     from .errors import SpecError
-    from .sweep import run as running
-    from .sweep.cluster import Place
-    from .sweep.plan import Plan
-    from .sweep.results import status_text
-    from .sweep.spec import Sweep
+    from .sweeping import run as running
+    from .sweeping.cluster import Place
+    from .sweeping.plan import Plan
+    from .sweeping.results import status_text
+    from .sweeping.spec import Sweep
 
     place = {
         name: getattr(options, name) for name in ("workers", "scheduler", "tls_ca", "tls_cert", "tls_key", "dashboard")

@@ -14,7 +14,7 @@ from functools import cached_property
 import numpy as np
 
 from ..errors import SpecError
-from ..train import choose
+from ..running.choose import choose
 from .fields import build
 
 MOST_GROUPS = 100_000

@@ -13,13 +13,11 @@ import time
 
 import numpy as np
 
-from ..errors import DivergedError
-from ..measure.separability import feature_margin
 from ..measure.seeds import BOUNDARIES
+from ..measure.separability import feature_margin
 from ..measure.stages import detect
 from ..measure.trajectory import Trajectory
-from ..train import train, train_many
-from .fields import build
+from .trajectories import trajectories
 
 SEARCH = 64  # saves at which the feature margin is looked at before its crossing is bracketed
 
@@ -47,42 +45,6 @@ def run_batch(job):
     columns = {name: np.array([row[name] for row in rows]) for name in rows[0]}
     content = pack({"run": np.array(job["runs"], np.int64), **columns, **_stacked(series)})
     return content, hashlib.sha256(content).hexdigest(), time.perf_counter() - began
-
-
-def trajectories(job):
-    """(task, transformer, {variable: array}) of every run in order, a lane-full of trajectories in memory at a time."""
-    shared = {name: job[name] for name in ("task", "method", "model")}
-    built = [build({**shared, "transformer": spec}) for spec in job["transformers"]]
-    task, _, method, model = built[0]
-    transformers = [one[1] for one in built]
-    if job["method"]["kind"] != "descent":
-        for transformer in transformers:
-            yield task, transformer, _single(task, transformer, method, model)
-        return
-    for i in range(0, len(transformers), job["lanes"]):
-        lanes = transformers[i : i + job["lanes"]]
-        data = train_many(task, lanes, method, model=model)
-        time = data["time"].values
-        values = {name: variable.values for name, variable in data.data_vars.items()}
-        for r, transformer in enumerate(lanes):
-            good = np.isfinite(values["loss"][r])
-            arrays = {name: x[r] if good.all() else x[r][good] for name, x in values.items() if len(x[r]) == len(time)}
-            engine, diverged = str(data["model"].values[r]), int(data["diverged_step"].values[r])
-            yield task, transformer, {"time": time[good], "engine": engine, "diverged_step": diverged, **arrays}
-
-
-def _single(task, transformer, method, model):
-    """Methods that cannot share lanes run one by one; a run that diverges keeps what it has."""
-    diverged = -1
-    try:
-        run = train(task, transformer, method, model=model)
-    except DivergedError as error:
-        run, diverged = error.run, error.step if error.step is not None else 0
-        if not hasattr(run, "dataset"):
-            return {"time": np.zeros(0), "engine": "", "diverged_step": diverged}
-    data = run.dataset
-    arrays = {name: x.values for name, x in data.data_vars.items() if x.dims[:1] == ("time",)}
-    return {"time": data["time"].values, "engine": data.attrs["model"], "diverged_step": diverged, **arrays}
 
 
 def reduce(task, transformer, arrays, output):

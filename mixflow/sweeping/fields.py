@@ -10,8 +10,8 @@ from ..checks import nearest, one_of
 from ..dynamics import GradientDescent, GradientFlow, ThreeStage, method_from_spec
 from ..errors import SpecError
 from ..models.transformer import Transformer
+from ..running import MODELS
 from ..tasks import FiniteTask, Mixture, Sample, task_from_spec
-from ..train import MODELS
 
 SECTIONS = ("task", "transformer", "method")
 KINDS = {
