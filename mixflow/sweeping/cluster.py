@@ -9,7 +9,7 @@ from importlib import metadata
 
 from ..errors import SpecError
 
-REACH_SECONDS = 8  # how long to knock at a scheduler before saying that it does not answer
+REACH_SECONDS = 5  # how long to knock at a scheduler before saying that it does not answer
 START_SECONDS = 60  # how long an existing scheduler may be without workers
 
 
@@ -61,13 +61,26 @@ def connected(place):
 
 
 def _local(place):
+    """Processes of this machine that do not hear Ctrl-C: the client alone decides what an interruption means.
+
+    A process starts with the signal mask of the thread that starts it, and that thread with the mask of ours. The tracker of
+    multiprocessing is started first because it would unblock the signal again.
+    """
+    import signal
+    from multiprocessing import resource_tracker
+
     from distributed import LocalCluster
 
-    # A port of its own even without the dashboard: Dask always opens its health page, and 8787 may be somebody else's.
-    return LocalCluster(
-        n_workers=place.cores, threads_per_worker=1, processes=True, host="127.0.0.1", silence_logs=logging.CRITICAL,
-        dashboard_address=f"127.0.0.1:{place.dashboard or 0}", memory_limit=0, scheduler_kwargs={},
-    )  # fmt: skip
+    resource_tracker.ensure_running()
+    mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        # A port of its own even without the dashboard: Dask always opens its health page, and 8787 may be somebody else's.
+        return LocalCluster(
+            n_workers=place.cores, threads_per_worker=1, processes=True, host="127.0.0.1", memory_limit=0,
+            dashboard_address=f"127.0.0.1:{place.dashboard or 0}", silence_logs=logging.CRITICAL,
+        )  # fmt: skip
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
 
 
 def _remote(place):

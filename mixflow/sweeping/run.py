@@ -11,7 +11,7 @@ from importlib import metadata
 
 import numpy as np
 
-from ..errors import Interrupted, SpecError, StoreError
+from ..errors import Interrupted, StoreError
 from ..progress import Progress
 from ..provenance import provenance
 from ..store import write_whole
@@ -21,7 +21,7 @@ from .manifest import DONE, Manifest, lock, remove_leftovers, sync_folder
 from .plan import Plan
 from .results import SweepResult, consolidate
 from .spec import Sweep
-from .work import run_batch
+from .work import attempt
 
 FORMAT = 1
 ATTEMPTS = 3
@@ -121,7 +121,7 @@ def _work(plan, manifest, place, progress):
 
             def send(batch):
                 attempts[batch] = attempts.get(batch, 0) + 1
-                future = client.submit(run_batch, plan.job(batch), key=f"batch-{batch}-{attempts[batch]}", pure=False)
+                future = client.submit(attempt, plan.job(batch), key=f"batch-{batch}-{attempts[batch]}", pure=False)
                 flight[future] = batch
                 arriving.add(future)
 
@@ -133,17 +133,14 @@ def _work(plan, manifest, place, progress):
             fill()
             for future in arriving:
                 batch = flight.pop(future)
-                if future.status == "finished":
-                    manifest.finish(batch, *future.result())
-                elif future.status != "error":
-                    raise StoreError(
-                        "the scheduler went away; finished batches are kept, the same command goes on from there."
-                    )
-                elif attempts[batch] < ATTEMPTS and not isinstance(future.exception(), SpecError):
+                kind, *answer = _answer(future)
+                if kind == "done":
+                    manifest.finish(batch, *answer)
+                elif attempts[batch] < ATTEMPTS and answer[1]:
                     send(batch)
                     continue
                 else:
-                    manifest.fail(batch, _in_one_line(future.exception()))
+                    manifest.fail(batch, answer[0])
                 del attempts[batch]
                 bar.advance(plan.size(batch))
                 fill()
@@ -180,9 +177,17 @@ class _Bar:
         self.bar.close()
 
 
-def _in_one_line(error):
-    text = " ".join(str(error).split()) or "no message"
-    return f"{type(error).__name__}: {text}"[:500]
+def _answer(future):
+    """What a worker sent, or what Dask says about a worker that died over the batch."""
+    if future.status == "finished":
+        return future.result()
+    if future.status == "error":
+        return (
+            "failed",
+            f"{type(future.exception()).__name__}: a worker process died every time it ran this batch",
+            True,
+        )
+    raise StoreError("the scheduler went away; finished batches are kept, the same command goes on from there.")
 
 
 def write_header(folder, described, plan):

@@ -13,6 +13,7 @@ import time
 
 import numpy as np
 
+from ..errors import SpecError
 from ..measure.seeds import BOUNDARIES
 from ..measure.separability import feature_margin
 from ..measure.stages import detect
@@ -31,6 +32,19 @@ def one_thread():
     flags = os.environ.get("XLA_FLAGS", "")
     if "xla_cpu_multi_thread_eigen" not in flags:
         os.environ["XLA_FLAGS"] = f"{flags} --xla_cpu_multi_thread_eigen=false".strip()
+
+
+def attempt(job):
+    """What is sent to the workers: ("done", bytes, SHA-256, seconds), or ("failed", message, whether trying again may help).
+
+    Errors travel as text. An exception of a library may not survive the journey: one that cannot be unpickled would leave the
+    client waiting for ever.
+    """
+    try:
+        return ("done", *run_batch(job))
+    except Exception as error:
+        text = " ".join(str(error).split()) or "no message"
+        return "failed", f"{type(error).__name__}: {text}"[:500], not isinstance(error, SpecError)
 
 
 def run_batch(job):
