@@ -24,6 +24,8 @@ _HOME = {
     "construct": "models.construct",
     "extend": "training",
     "load": "store",
+    "open_sweep": "sweeping",
+    "sweep": "sweeping",
     "train": "training",
     "train_many": "training",
 }
