@@ -27,13 +27,15 @@ from .tasks import FiniteTask, Mixture, Sample
 MODELS = ("auto", "full", "gram", "symmetric")
 
 
-def train(task, transformer=None, method=None, *, model="auto", progress=False):
+def train(task, transformer=None, method=None, *, model="auto", progress=False, on_save=None):
     """Train `transformer` on `task` by `method` and return the Run.
 
     model     "auto" takes the cheapest exact one; "full", "gram" or "symmetric" forces it
     progress  True draws a bar on stderr; or a function of (done, total)
+    on_save   a function of (time, history), given each stretch of saved states as it is computed, for a live display; the
+              history is what `dataset.build` takes, and a state at the switch of two stages comes twice
 
-    Raises SpecError for arguments that do not fit together, DivergedError (with the history in `.run`) when the run leaves
+    What either function raises ends the run. Raises SpecError for arguments that do not fit together, DivergedError (with the history in `.run`) when the run leaves
     float64, Interrupted (a KeyboardInterrupt, with the history in `.run`) on Ctrl-C.
 
     >>> run = train(Mixture(classes=2), Transformer(omega=0.3), GradientDescent(learning_rate=0.1, steps=200))
@@ -43,10 +45,11 @@ def train(task, transformer=None, method=None, *, model="auto", progress=False):
     transformer, method = _checked(task, transformer, method)
     engine = choose(task, transformer, method, model)
     if isinstance(method, GradientFlow):
-        return run_flow(task, transformer, method, engine.name, progress=progress)
+        return run_flow(task, transformer, method, engine.name, progress=progress, on_save=on_save)
     if isinstance(method, ThreeStage):
-        return run_three_stage(task, transformer, method, engine, progress=progress)
-    return _descend_one(engine, task, transformer, method, engine.start(transformer), progress=progress)
+        return run_three_stage(task, transformer, method, engine, progress=progress, on_save=on_save)
+    start = engine.start(transformer)
+    return _descend_one(engine, task, transformer, method, start, progress=progress, on_save=on_save)
 
 
 def extend(run, steps, *, progress=False):
@@ -165,7 +168,9 @@ def _checked(task, transformer, method):
     return transformer, method
 
 
-def _descend_one(engine, task, transformer, method, start, *, first=0, past=None, progress=False, wall_time=0.0):
+def _descend_one(
+    engine, task, transformer, method, start, *, first=0, past=None, progress=False, on_save=None, wall_time=0.0
+):
     """One run on its own: every lane of the engine does the same work."""
     lanes = engine.lanes
     bar = Progress.of(progress, unit="step")
@@ -175,6 +180,7 @@ def _descend_one(engine, task, transformer, method, start, *, first=0, past=None
         history = descend(
             engine, [start] * lanes, engine.parameters([transformer] * lanes, rate, rate), method.steps, method.save_every,
             first=first, record_first=past is None, progress=bar,
+            on_save=on_save and (lambda steps, part: on_save(rate[0] * np.array(steps), engine.unstack(part, 0))),
         )  # fmt: skip
     finally:
         bar.close()
