@@ -203,6 +203,24 @@ def _reproduce(options):
     return DONE if reproduce(options.out, as_json=options.json) else FAILED
 
 
+# playground ------------------------------------------------------------------------------------------------------------
+
+
+def _playground_flags():
+    return [
+        (["--port"], {"type": int, "default": 8765, "help": "port on this machine; 0 takes any free one"}),
+        (["--no-browser"], {"action": "store_true", "help": "do not open a browser"}),
+    ]
+
+
+def _playground(options):
+    from .checks import whole
+    from .playground.server import serve
+
+    serve(whole("port", options.port, least=0, most=65535), browser=not options.no_browser)
+    return DONE
+
+
 # -------------------------------------------------------------------------------------------------------------------
 
 
@@ -254,6 +272,12 @@ COMMANDS = {
         "Train one transformer and print what it learned.",
         "mixflow train --classes 2 --width inf --omega 0.3 --method gd --learning-rate 0.1 --steps 20000 --out run.nc",
         _train_flags,
+    ),
+    "playground": (
+        _playground,
+        "Open the page on which a transformer can be watched learning.",
+        "mixflow playground --port 8765",
+        _playground_flags,
     ),
     "info": (_info, "Show what a run file contains and where it came from.", "mixflow info run.nc", _info_flags),
 }

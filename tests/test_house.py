@@ -9,7 +9,7 @@ PACKAGE = Path(mf.__file__).parent
 # A room may import the rooms above it, never one below.
 PLAN = [
     "errors", "checks", "jaxed", "progress", "provenance", "tasks", "models", "dynamics", "measure", "dataset", "store",
-    "train", "plot", "summary", "experiments", "cli", "__main__",
+    "train", "plot", "summary", "experiments", "playground", "cli", "__main__",
 ]  # fmt: skip
 FILES = sorted(PACKAGE.rglob("*.py"))
 

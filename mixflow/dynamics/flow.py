@@ -134,7 +134,9 @@ def flow(field, y0, method, *, start_time=0.0, stop=None, progress=None, on_save
     DivergedError, endless switching ChatteringError, both with the partial result as `.run`.
     """
     start_time = real("start_time", start_time, least=0, below=method.until, fix="the flow ends at method.until")
-    walk = _Walk(field=field, method=method, t=start_time, y=np.array(y0, float), stop=stop, on_save=on_save, tighten=tighten)
+    walk = _Walk(
+        field=field, method=method, t=start_time, y=np.array(y0, float), stop=stop, on_save=on_save, tighten=tighten
+    )
     try:
         walk.begin()
         while not walk.ended:
