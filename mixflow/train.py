@@ -35,7 +35,8 @@ def train(task, transformer=None, method=None, *, model="auto", progress=False, 
     on_save   a function of (time, history), given each stretch of saved states as it is computed, for a live display; the
               history is what `dataset.build` takes, and a state at the switch of two stages comes twice
 
-    What either function raises ends the run. Raises SpecError for arguments that do not fit together, DivergedError (with the history in `.run`) when the run leaves
+    What either function raises ends the run.
+    Raises SpecError for arguments that do not fit together, DivergedError (with the history in `.run`) when the run leaves
     float64, Interrupted (a KeyboardInterrupt, with the history in `.run`) on Ctrl-C.
 
     >>> run = train(Mixture(classes=2), Transformer(omega=0.3), GradientDescent(learning_rate=0.1, steps=200))

@@ -21,8 +21,6 @@ def separating_plane(task, A, *, samples="hard"):
     length = np.linalg.norm(normal)
     normal = normal / length if length > 0 else np.eye(points.shape[-1])[0]
     across = (points - (points @ normal)[..., None] * normal).reshape(-1, points.shape[-1])
-    values, vectors = np.linalg.eigh(across.T @ across)
-    second = vectors[:, -1] * np.sign(
-        vectors[np.abs(vectors[:, -1]).argmax(), -1]
-    )  # a sign that does not flip between runs
+    second = np.linalg.eigh(across.T @ across)[1][:, -1]
+    second = second * np.sign(second[np.abs(second).argmax()])  # a sign that does not flip between runs
     return np.stack([points @ normal, points @ second], axis=-1), labels, end.margin

@@ -64,24 +64,55 @@ class Control:
 
 WIDTHS = {"inf": "∞ (mean-field)", **{str(2**n): str(2**n) for n in range(2, 13)}}
 
-CONTROLS = {
-    control.name: control
-    for control in (
-        Control("classes", "classes K", "whole", 2, "How many mixtures: K hidden links between an identifier and its signal.", 2, 200, 1, "log"),
-        Control("width", "width m", "choice", "inf", "Rows of W_K and W_Q. At infinite width training is deterministic.", choices=WIDTHS),
-        Control("omega", "initial scale ω", "real", 0.3, "Size of the initial W_K and W_Q; their entries are N(0, ω²/m).", 0.01, 3, 0.01),
-        Control("bias", "bias b", "real", 0.5, "Fixed bias of the ReLU neurons; with b > 0 every neuron starts on.", 0, 2, 0.05),
-        Control("method", "method", "choice", "gd", "How it is trained."),
-        Control("learning_rate", "learning rate η", "real", 0.1, "Time is η × step.", 0.001, 1000, scale="log", methods=("gd", "three")),
-        Control("steps", "steps", "whole", 20_000, "Number of updates.", 100, MOST_STEPS, 1, "log", methods=("gd",)),
-        Control("until", "until time", "real", 2000.0, "The flow ends at this time.", 10, 1e9, scale="log", methods=("flow",)),
-        Control("neurons", "stage 1: neurons", "real", 100.0, "How long w moves while the attention is frozen.", 1, 1e6, scale="log", methods=("three",)),
-        Control("attention", "stage 2: attention", "real", 500.0, "How long W_K and W_Q move while w is frozen.", 1, 1e6, scale="log", methods=("three",)),
-        Control("converge", "stage 3: convergence", "real", 1400.0, "How long w moves again while the attention is frozen.", 1, 1e6, scale="log", methods=("three",)),
-        Control("tie_values", "tied values", "flag", False, "Force w_− = −w_+: another mechanism is learned."),
-        Control("seed", "seed", "whole", 0, "Of the initial weights; infinite width has none.", 0, 9999, 1),
-    )
-}  # fmt: skip
+_TABLE = (
+    Control(
+        "classes", "classes K", "whole", 2, least=2, most=200, step=1, scale="log",
+        help="How many mixtures: K hidden links between an identifier and its signal.",
+    ),
+    Control(
+        "width", "width m", "choice", "inf", choices=WIDTHS,
+        help="Rows of W_K and W_Q. At infinite width training is deterministic.",
+    ),
+    Control(
+        "omega", "initial scale ω", "real", 0.3, least=0.01, most=3, step=0.01,
+        help="Size of the initial W_K and W_Q; their entries are N(0, ω²/m).",
+    ),
+    Control(
+        "bias", "bias b", "real", 0.5, least=0, most=2, step=0.05,
+        help="Fixed bias of the ReLU neurons; with b > 0 every neuron starts on.",
+    ),
+    Control("method", "method", "choice", "gd", help="How it is trained.", choices={}),
+    Control(
+        "learning_rate", "learning rate η", "real", 0.1, least=0.001, most=1000, scale="log", methods=("gd", "three"),
+        help="Time is η × step.",
+    ),
+    Control(
+        "steps", "steps", "whole", 20_000, least=100, most=MOST_STEPS, step=1, scale="log", methods=("gd",),
+        help="Number of updates.",
+    ),
+    Control(
+        "until", "until time", "real", 2000.0, least=10, most=1e9, scale="log", methods=("flow",),
+        help="The flow ends at this time.",
+    ),
+    Control(
+        "neurons", "stage 1: neurons", "real", 100.0, least=1, most=1e6, scale="log", methods=("three",),
+        help="How long w moves while the attention is frozen.",
+    ),
+    Control(
+        "attention", "stage 2: attention", "real", 500.0, least=1, most=1e6, scale="log", methods=("three",),
+        help="How long W_K and W_Q move while w is frozen.",
+    ),
+    Control(
+        "converge", "stage 3: convergence", "real", 1400.0, least=1, most=1e6, scale="log", methods=("three",),
+        help="How long w moves again while the attention is frozen.",
+    ),
+    Control("tie_values", "tied values", "flag", False, help="Force w_− = −w_+: another mechanism is learned."),
+    Control(
+        "seed", "seed", "whole", 0, least=0, most=9999, step=1,
+        help="Of the initial weights; infinite width has none.",
+    ),
+)  # fmt: skip
+CONTROLS = {control.name: control for control in _TABLE}
 
 
 @dataclass(frozen=True)
@@ -121,7 +152,7 @@ METHODS = {
     "flow": ("gradient flow", lambda c: Call(GradientFlow, {"until": c["until"]})),
     "three": ("three stages", _three_stage),
 }
-object.__setattr__(CONTROLS["method"], "choices", {name: label for name, (label, _) in METHODS.items()})
+CONTROLS["method"].choices.update({name: label for name, (label, _) in METHODS.items()})
 
 
 @dataclass(frozen=True)

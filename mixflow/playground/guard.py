@@ -14,8 +14,9 @@ class Guard:
         # plotly.js writes its few rules into a linked sheet (see index.html) but sets style attributes on what it draws;
         # only those are allowed inline. Images: the charts' own rasters and downloads.
         policy = (
-            "default-src 'none'; script-src 'self'; style-src 'self'; style-src-attr 'unsafe-inline'; img-src 'self' data: blob:; "
-            f"connect-src 'self' {sockets}; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+            "default-src 'none'; script-src 'self'; style-src 'self'; style-src-attr 'unsafe-inline'; "
+            f"img-src 'self' data: blob:; connect-src 'self' {sockets}; "
+            "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
         )
         headers = {
             "content-security-policy": policy,

@@ -39,22 +39,26 @@ class Job:
         self.stop = threading.Event()
         self._loop, self._changed = loop, asyncio.Event()
 
-    async def follow(self):
-        """Every frame from the first on, as they come; close it (contextlib.aclosing) to stop waiting."""
+    def join(self):
+        """Count in one who waits for it; each must `leave`."""
         self.followers += 1
-        try:
-            sent = 0
-            while True:
-                while sent < len(self.frames):
-                    sent += 1
-                    yield self.frames[sent - 1]
-                if self.over:
-                    return
-                await self._changed.wait()
-        finally:
-            self.followers -= 1
-            if not self.followers and not self.over:
-                self.stop.set()
+
+    def leave(self):
+        """Count out; the job stops when the last one leaves before the end."""
+        self.followers -= 1
+        if not self.followers and not self.over:
+            self.stop.set()
+
+    async def follow(self):
+        """Every frame from the first on, as they come."""
+        sent = 0
+        while True:
+            while sent < len(self.frames):
+                sent += 1
+                yield self.frames[sent - 1]
+            if self.over:
+                return
+            await self._changed.wait()
 
     @property
     def size(self):

@@ -9,7 +9,7 @@ PRESETS = [
     },
     {
         "name": "Infinite width",
-        "story": "The mean-field limit: no randomness is left, 22 numbers tell the whole story, and the same three stages remain.",
+        "story": "The mean-field limit: no randomness is left, 22 numbers tell the whole story, the same three stages remain.",
         "state": {},
     },
     {
@@ -20,7 +20,7 @@ PRESETS = [
     },
     {
         "name": "The paper's three stages",
-        "story": "Algorithm 1 trains neurons, attention and neurons again, one after the other. Compare with training all at once.",
+        "story": "Algorithm 1 trains neurons, attention and neurons again, one after the other; compare with all at once.",
         "state": {"method": "three", "compare": "gd"},
     },
     {
@@ -36,7 +36,7 @@ PRESETS = [
     },
     {
         "name": "What breaks: a seed at small width",
-        "story": "Width 4: chance decides how much attention each class starts with, and some seeds take much longer. Try others.",
+        "story": "Width 4: chance decides how much attention each class starts with, and some seeds take much longer.",
         "state": {"width": "4", "seed": 1},
     },
     {

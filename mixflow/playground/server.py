@@ -153,7 +153,7 @@ class _Page:
         try:
             message = _parsed(text)
             identity = message.get("id")
-            if not isinstance(identity, int) or not 0 <= identity < 2**31:
+            if isinstance(identity, bool) or not isinstance(identity, int) or not 0 <= identity < 2**31:
                 identity = None
                 raise SpecError("a message needs a whole number 'id'.")
             action = {"run": self._run, "sample": self._sample, "geometry": self._geometry, "cancel": self._cancel}
@@ -172,7 +172,9 @@ class _Page:
         request.spec()  # refuses what does not fit together before it waits in line
         self._drop(slot)
         job = self.jobs.ask(request)
-        self.tasks[slot] = asyncio.create_task(self._forward(identity, job))
+        job.join()  # here and not in the task: one that is cancelled before its first step never runs
+        task = self.tasks[slot] = asyncio.create_task(self._forward(identity, job))
+        task.add_done_callback(lambda _: job.leave())
 
     async def _forward(self, identity, job):
         await self._send(encode("accepted", {"id": identity, "key": job.key}))

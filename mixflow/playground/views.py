@@ -89,12 +89,22 @@ def _event_names(run):
     }
 
 
+def _events(run):
+    """Each switch as [time, before, after, rows], rows = head·n + atom of the neurons that switch together."""
+    events = run.events[:MOST_EVENTS]
+    if not events:
+        return []
+    n, rows = len(run.dataset.label), {}
+    for (h, a), name in _event_names(run).items():
+        rows.setdefault(name, []).append(h * n + a)
+    return [[e.time, e.before, e.after, rows.get((e.head, e.atom), [])] for e in events]
+
+
 def facts(run):
     """What is known once a run is over, JSON-ready."""
-    events = run.events[:MOST_EVENTS]
     return {
         "stages": [stage.to_dict() for stage in run.stages],
-        "events": [[event.time, event.head, event.atom, event.before, event.after] for event in events],
+        "events": _events(run),
         "switches": run.switches,
         "certificate": run.certificate,
         "model": run.dataset.attrs["model"],

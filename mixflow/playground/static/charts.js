@@ -4,6 +4,7 @@ import { Clock } from "./clock.js";
 
 const DASHES = ["solid", "dot", "dash", "longdash", "dashdot", "longdashdot"];
 const CONFIG = { displayModeBar: false, responsive: true, doubleClick: "reset" };
+const MOST_MARKS = 1000;
 const MOST_COLUMNS = 500; // of the switchboard; more than that many pixels it rarely has
 
 // What a chart needs to know of the page: the run, one to compare with, the state, colours.
@@ -49,6 +50,8 @@ function timeAxis({ run, state, faint, zoom }) {
   const low = Clock.start(run, kind);
   const full = kind === "log" ? [Math.log10(low), Math.log10(run.until)] : [0, run.until];
   return axis(faint, {
+    // 2, 5, 10, 20 … is as dense as labels fit; over many decades, and inside one, plotly knows better
+    dtick: kind === "log" && !zoom && full[1] - full[0] < 5 ? "D2" : undefined,
     type: kind, range: zoom ?? full, fixedrange: false, hoverformat: ".6g", tickformat: "~g",
     title: { text: "time", font: { size: 11 }, standoff: 4 },
   });
@@ -121,8 +124,8 @@ function sectors(page) {
   const traces = [];
   ["common", "contrast"].forEach((sector, s) => {
     kinds.forEach(([key, query, colour], i) => {
-      traces.push(line(run.times, run.line("A_sector", s, i >> 1, i & 1), `${sector} A[${key}, ${query}]`, colours.lines[colour], s ? "solid" : "dash",
-        { xaxis: "x", yaxis: s ? "y2" : "y" }));
+      traces.push(line(run.times, run.line("A_sector", s, i >> 1, i & 1), `A[${key}, ${query}]`, colours.lines[colour], s ? "solid" : "dash",
+        { xaxis: "x", yaxis: s ? "y2" : "y", showlegend: Boolean(s), hovertemplate: `%{y:.5g} (${sector})` }));
     });
   });
   const half = (low, high, title) => axis(page.faint, { domain: [low, high], title: { text: title, font: { size: 11 } } });
@@ -133,11 +136,13 @@ function sectors(page) {
 }
 
 function switchboard(page) {
-  const { run, colours, dark } = page;
+  const { run, state, colours, dark } = page;
   const atoms = run.names.atoms;
   const every = Math.ceil(run.length / MOST_COLUMNS);
   const columns = Array.from({ length: Math.ceil(run.length / every) }, (_, i) => Math.min(i * every, run.length - 1));
-  const x = columns.map((i) => run.times[i]);
+  // Each column reaches from its save to the next; the first begins where the axis does.
+  const low = Clock.start(run, state.get("axis"));
+  const x = [...columns.map((i) => Math.max(run.times[i], low)), run.times[run.length - 1]];
   const rows = ["+", "−"].flatMap((head, h) => atoms.map((atom, a) => ({ name: `${head}  ${atom}`, h, a })));
   const z = rows.map(({ h, a }) => columns.map((i) => run.at("mode", i, h, a)));
   const tones = [dark ? "#2b3137" : "#e4e4e4", colours.lines.easy, colours.lines.hard];
@@ -148,14 +153,11 @@ function switchboard(page) {
     hovertemplate: "%{y}<br>t = %{x:.5g}: %{customdata}<extra></extra>",
     customdata: z.map((row) => row.map((mode) => ["off", "on", "sliding"][mode])),
   }];
-  const events = run.events.flatMap(([time, head, atom, before, after]) => {
-    const name = `${head === "-" ? "−" : head}  ${atom}`;
-    return rows.some((row) => row.name === name) ? [{ time, name, words: `${before} → ${after}` }] : [{ time, name: rows[0].name, words: `${name}: ${before} → ${after}` }];
-  });
+  const events = run.events.flatMap(([time, before, after, at]) => at.map((row) => ({ time, name: rows[row].name, words: `${before} → ${after}` }))).slice(0, MOST_MARKS);
   if (events.length) {
     traces.push({
       type: "scatter", mode: "markers", x: events.map((e) => e.time), y: events.map((e) => e.name), text: events.map((e) => e.words), name: "events",
-      marker: { symbol: "triangle-down", size: 9, color: page.text, line: { width: 1, color: page.paper } }, showlegend: false,
+      marker: { symbol: "triangle-down", size: rows.length > 60 ? 5 : 8, color: page.text, line: { width: 1, color: page.paper } }, showlegend: false,
       hovertemplate: "t = %{x:.6g}: %{text}<extra></extra>",
     });
   }
