@@ -35,8 +35,8 @@ const link = new Link();
 // asking ---------------------------------------------------------------------------------------------------------------
 
 let timer = null;
-const moved = () => { clearTimeout(timer); timer = setTimeout(ask, QUIET); };
-const released = () => { clearTimeout(timer); ask(); };
+const moved = () => { clearTimeout(timer); say(""); timer = setTimeout(ask, QUIET); };
+const released = () => { clearTimeout(timer); say(""); ask(); };
 
 function ask(again = false) {
   request("main", state.request(), again);
@@ -56,10 +56,7 @@ function request(slot, controls, again) {
   if (link.send({ type: "run", slot, controls }) === null) return;
   asked[slot] = text;
   coming[slot] = { id: link.number, key: null };
-  if (slot === "main") {
-    say("");
-    status("asking …", "running");
-  }
+  if (slot === "main") status("asking …", "running");
 }
 
 const ANSWERS = {
@@ -140,7 +137,7 @@ function show(slot, run) {
 function finished(run) {
   const kind = { symmetric: "22 numbers", gram: "exact Gram reduction", full: "every weight" }[run.model];
   status(`${kind}, ${run.length} saves, ${number(run.seconds, 2)} s`, "done");
-  say(run.warning ?? "");
+  if (run.warning) say(run.warning);
   for (const [id, ending] of [["netcdf", "nc"], ["csv", "csv"]]) {
     $(id).href = `/run/${run.key}.${ending}`;
     $(id).removeAttribute("aria-disabled");
