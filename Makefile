@@ -17,7 +17,7 @@ reproduce: $(STAMP)
 	$(VENV)/bin/mixflow reproduce $(ARGS)
 
 test: $(STAMP)
-	$(VENV)/bin/python -m pytest $(ARGS)
+	$(VENV)/bin/python -m pytest -n auto $(ARGS)
 
 lint: $(STAMP)
 	$(VENV)/bin/ruff check .

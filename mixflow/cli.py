@@ -77,12 +77,12 @@ class _Help(argparse.ArgumentDefaultsHelpFormatter, argparse.RawDescriptionHelpF
 
 
 def _spec_flags():
-    from .train import MODELS
+    from .running import MODELS
 
     return [
         (["--classes"], {"type": int, "default": 2, "metavar": "K", "help": "number of mixtures"}),
         (["--priors"], {"type": _numbers, "metavar": "P1,P2,…", "help": "class probabilities (default: uniform)"}),
-        (["--width"], {"type": _width, "default": math.inf, "metavar": "M", "help": "width m of W_K and W_Q, or inf for mean-field"}),
+        (["--width"], {"type": _width, "default": math.inf, "metavar": "M", "help": "width m, or inf for mean-field"}),
         (["--omega"], {"type": float, "default": 0.3, "help": "scale ω of the initial W_K, W_Q"}),
         (["--bias"], {"type": float, "default": 0.5, "help": "fixed bias b of the neurons"}),
         (["--tie-values"], {"action": "store_true", "help": "force w_- = -w_+"}),
@@ -92,9 +92,21 @@ def _spec_flags():
     ]  # fmt: skip
 
 
-def _descent_flags():
+def _method_flags():
     return [
-        (["--method"], {"choices": ["gd"], "default": "gd", "help": "gd: gradient descent"}),
+        (["--method"], {"choices": ["gd", "flow"], "default": "gd", "help": "gradient descent, or true gradient flow"}),
+        (["--three-stage"], {"action": "store_true", "help": "the paper's Algorithm 1 with --method inside"}),
+        (
+            ["--neurons"],
+            {"type": _switch, "metavar": "END", "help": "end of stage 1: a duration, or easy_margin:VALUE"},
+        ),
+        (
+            ["--attention"],
+            {"type": _switch, "metavar": "END", "help": "end of stage 2: a duration, or feature_margin:VALUE"},
+        ),
+        (["--converge"], {"type": _switch, "metavar": "END", "help": "end of stage 3: a duration, or loss:VALUE"}),
+        (["--until"], {"type": float, "default": 2000.0, "metavar": "T", "help": "end time of the flow"}),
+        (["--rtol"], {"type": float, "default": 1e-9, "help": "relative accuracy of the flow"}),
         (["--learning-rate"], {"type": float, "default": 0.1, "metavar": "ETA", "help": "learning rate of gd"}),
         (["--steps"], {"type": int, "default": 20_000, "help": "number of steps of gd"}),
         (["--save-every"], {"type": int, "default": 10, "help": "record the state every so many steps"}),
@@ -106,7 +118,7 @@ def _descent_flags():
 def _train_flags():
     return [
         *_spec_flags(),
-        *_descent_flags(),
+        *_method_flags(),
         (
             ["--continue"],
             {"dest": "continued", "metavar": "RUN", "help": "go on with this run file for --steps more steps"},
@@ -121,7 +133,7 @@ _JSON = [(["--json"], {"action": "store_true", "help": "print one JSON object in
 
 
 def _train(options):
-    from . import GradientDescent, Mixture, Transformer, extend, load, train
+    from . import Mixture, Transformer, extend, load, train
     from .errors import DivergedError, Interrupted
 
     _check_writable(options.out)
@@ -136,10 +148,7 @@ def _train(options):
                     width=options.width, omega=options.omega, bias=options.bias, tie_values=options.tie_values,
                     seed=options.seed, dimension=options.dimension,
                 ),
-                GradientDescent(
-                    learning_rate=options.learning_rate, steps=options.steps, save_every=options.save_every,
-                    batch_size=options.batch_size, batch_seed=options.batch_seed,
-                ),
+                _method(options),
                 model=options.model,
                 progress=True,
             )  # fmt: skip
@@ -156,6 +165,44 @@ def _train(options):
     if options.out and not options.json:
         print(f"\nwritten to {options.out}")
     return DONE
+
+
+def _method(options):
+    """The method the flags describe."""
+    from . import GradientDescent, GradientFlow, SpecError, ThreeStage
+
+    if options.method == "flow":
+        method = GradientFlow(until=options.until, rtol=options.rtol)
+    else:
+        method = GradientDescent(
+            learning_rate=options.learning_rate, steps=options.steps, save_every=options.save_every,
+            batch_size=options.batch_size, batch_seed=options.batch_seed,
+        )  # fmt: skip
+    ends = {name: getattr(options, name) for name in ("neurons", "attention", "converge")}
+    ends = {name: end for name, end in ends.items() if end is not None}
+    if ends and not options.three_stage:
+        raise SpecError(
+            f"--{next(iter(ends))} ends a stage of --three-stage, which was not asked for; add --three-stage."
+        )
+    return ThreeStage(method, **ends) if options.three_stage else method
+
+
+def _switch(text):
+    """A stage's end: "100" is a duration, "loss:1e-3" an event."""
+    from .dynamics.three_stage import Until
+    from .errors import SpecError
+
+    try:
+        if ":" not in text:
+            return float(text)
+        quantity, threshold = text.split(":", 1)
+        return Until(quantity, float(threshold))
+    except SpecError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
+    except ValueError:
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is neither a duration like 100 nor an event like loss:1e-3"
+        ) from None
 
 
 def _info(options):
@@ -221,6 +268,45 @@ def _playground(options):
     return DONE
 
 
+# data ----------------------------------------------------------------------------------------------------------------
+
+
+def _data_flags():
+    return [
+        (["name"], {"choices": ["mnist"], "help": "the dataset to fetch: 11.6 MB, checked against pinned checksums"}),
+        (["--to"], {"metavar": "DIR", "help": "folder for the files (default: mixflow's cache)"}),
+        (["--base-url"], {"metavar": "URL", "help": "another place that holds the same four files"}),
+        *_JSON,
+    ]
+
+
+def _data(options):
+    from .progress import Progress
+    from .tasks.download import MIRROR, download
+    from .tasks.idx import read_digits
+
+    bars = {}
+
+    def show(name, done, total):
+        if name not in bars:
+            bars[name] = Progress(unit="byte", label=f"{name} ")
+        bars[name](done, total or done)
+
+    try:
+        folder = download(options.to, mirror=options.base_url or MIRROR, progress=show)
+    finally:
+        for bar in bars.values():
+            bar.close()
+    digits = read_digits(str(folder))
+    if options.json:
+        print(json.dumps({"folder": str(folder), "images": len(digits.labels), "sha256": digits.sha256}))
+    else:
+        print(
+            f"{len(digits.labels)} images in {folder}, checksums as published; use them with Mnist(source={str(folder)!r})"
+        )
+    return DONE
+
+
 # -------------------------------------------------------------------------------------------------------------------
 
 
@@ -279,6 +365,7 @@ COMMANDS = {
         "mixflow playground --port 8765",
         _playground_flags,
     ),
+    "data": (_data, "Fetch the full MNIST for Mnist(source=…).", "mixflow data mnist --to mnist", _data_flags),
     "info": (_info, "Show what a run file contains and where it came from.", "mixflow info run.nc", _info_flags),
 }
 

@@ -6,9 +6,7 @@ import os
 import pathlib
 import platform
 import shlex
-import subprocess
 import sys
-from importlib import metadata
 
 PACKAGES = ("mixflow", "jax", "jaxlib", "numpy", "scipy", "xarray", "h5netcdf")
 
@@ -26,6 +24,8 @@ def provenance():
 
 @functools.cache
 def _versions():
+    from importlib import metadata  # slow to import, and only needed when a dataset is made
+
     found = {}
     for name in PACKAGES:
         try:
@@ -38,6 +38,8 @@ def _versions():
 @functools.cache
 def _commit():
     """The commit of the source tree mixflow runs from, with +changes if it was edited since."""
+    import subprocess
+
     here = pathlib.Path(__file__).resolve().parent
     if not (here.parent / ".git").exists():
         return "unknown: not run from a git checkout"

@@ -64,7 +64,8 @@ def test_event_list_and_final_w(checked_run):
     w = field.unpack(run.state)["w"]
     w = w if field.model == "symmetric" else w[0, [0, 2]]
     np.testing.assert_allclose(w, [5.666008, 4.271735], atol=6e-7)
-    assert run.ended == "until" and run.time == 2000.0
+    assert run.ended == "until"
+    assert run.time == 2000.0
     assert run.counts["evaluations"] <= 2500
 
 
@@ -75,12 +76,14 @@ def test_head_minus_mirrors_head_plus():
     flip = lambda atom: atom.replace("+", "x").replace("-", "+").replace("x", "-")  # noqa: E731
     plus = {(e.time, e.atom, e.before, e.after) for e in run.events if e.head == "+"}
     minus = {(e.time, flip(e.atom), e.before, e.after) for e in run.events if e.head == mirror["+"]}
-    assert plus == minus and plus
+    assert plus == minus
+    assert plus
 
 
 def test_saved_times_hold_the_grid_and_every_event(checked_run):
     _, method, run = checked_run
-    assert run.times[0] == 0 and run.times[-1] == 2000.0
+    assert run.times[0] == 0
+    assert run.times[-1] == 2000.0
     assert np.all(np.diff(run.times) > 0)
     assert {e.time for e in run.events} <= set(run.times)
     assert set(method.times()) <= set(run.times)
@@ -91,12 +94,14 @@ def test_certificate(checked_run):
     field, method, run = checked_run
     report = certify(field, field.y0, method, run)
     assert report["relative_difference"] < 1e-9
-    assert report["relative_drift_tr_C2"] < 1e-9 and report["relative_drift_tr_C"] < 1e-12
+    assert report["relative_drift_tr_C2"] < 1e-9
+    assert report["relative_drift_tr_C"] < 1e-12
     initial = field.invariants(run.states[0])["tr C2"].min()
     assert report["drift_tr_C2"] / initial < 1e-8
     assert report["smallest_eigenvalue"] > 0
     assert report["surface_error"] < 1e-10
-    assert report["same_events"] and report["tight_evaluations"] > report["evaluations"]
+    assert report["same_events"]
+    assert report["tight_evaluations"] > report["evaluations"]
     json.dumps(report)
 
 
@@ -114,7 +119,8 @@ def test_gram_and_symmetric_agree_for_three_classes_and_tied_values():
 def test_many_classes_need_no_list_of_atoms():
     field = symmetric_field(Mixture(100), MEAN_FIELD)
     run = flow(field, field.y0, GradientFlow(until=1000.0, save_at=5))
-    assert field.n_gates == 200 and np.all(np.diff(field.loss(run.states)) < 0)
+    assert field.n_gates == 200
+    assert np.all(np.diff(field.loss(run.states)) < 0)
 
 
 # --- the field ------------------------------------------------------------------------------------------------------------
@@ -213,15 +219,18 @@ def test_B_is_the_velocity_of_z(build):
     np.testing.assert_allclose(field.velocity(y, gates / 2), dy / 2, atol=1e-15)
     if build is gram_field:  # a head's gates do not enter the other head's velocities
         n = field.n_gates // 2
-        assert np.all(B[:n, n:] == 0) and np.all(B[n:, :n] == 0)
+        assert np.all(B[:n, n:] == 0)
+        assert np.all(B[n:, :n] == 0)
 
 
 def test_conserved_quantities_with_correlated_features():
     field = gram_field(correlated_task(), Transformer(width=6, omega=0.6, seed=1))
     run = flow(field, field.y0, GradientFlow(until=300.0))
     report = certify(field, field.y0, GradientFlow(until=300.0), run)
-    assert report["relative_drift_tr_C2"] < 1e-9 and report["relative_drift_tr_C"] < 1e-9
-    assert report["relative_difference"] < 1e-8 and report["smallest_eigenvalue"] > -1e-9
+    assert report["relative_drift_tr_C2"] < 1e-9
+    assert report["relative_drift_tr_C"] < 1e-9
+    assert report["relative_difference"] < 1e-8
+    assert report["smallest_eigenvalue"] > -1e-9
 
 
 @pytest.mark.parametrize("build", [gram_field, symmetric_field])
@@ -245,7 +254,8 @@ def test_a_compiled_step_is_scipys():
     solver = DOP853(lambda t, y: field.velocity(y, gates), 0, field.y0, 10, rtol=1e-6, atol=1e-9, first_step=0.5)
     solver.step()
     step = dop853.attempt(field, 0.0, field.y0, field.velocity(field.y0, gates), 0.5, gates, [], 1e-6, 1e-9)
-    assert solver.t == 0.5 and step.error < 1
+    assert solver.t == 0.5
+    assert step.error < 1
     np.testing.assert_allclose(step.end, solver.y, rtol=0, atol=1e-15)
     np.testing.assert_allclose(step.at(0.3), solver.dense_output()(0.15), rtol=0, atol=1e-15)
     assert step.next_size() == pytest.approx(solver.h_abs, rel=1e-6)
@@ -254,14 +264,15 @@ def test_a_compiled_step_is_scipys():
 # --- finite width -----------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("width, seed", [(16, 8), (64, 0), (64, 18), (256, 3), (256, 17)])
+@pytest.mark.parametrize(("width", "seed"), [(16, 8), (64, 0), (64, 18), (256, 3), (256, 17)])
 def test_finite_width_seeds(width, seed):
     # Seeds with close or simultaneous events: neurons that leave the surface while others stay on it.
     field = gram_field(Mixture(2), Transformer(width=width, omega=0.3, seed=seed))
     method = GradientFlow(until=2000.0)
     run = flow(field, field.y0, method)
     report = certify(field, field.y0, method, run)
-    assert report["relative_difference"] < 1e-8 and report["same_events"]
+    assert report["relative_difference"] < 1e-8
+    assert report["same_events"]
     assert field.loss(run.state) == pytest.approx(0.0033, abs=2e-4)
     state = {}
     for e in run.events:  # a neuron's history is a chain: each switch starts where the last ended
@@ -286,12 +297,15 @@ def test_stop_ends_the_flow_at_its_root(checked_run):
     field, _, _ = checked_run
     below = lambda level: lambda t, y: level - field.loss(y)  # noqa: E731
     run = flow(field, field.y0, GradientFlow(until=2000.0), stop=below(0.2))
-    assert run.ended == "stop" and run.time == run.times[-1] < 300
+    assert run.ended == "stop"
+    assert run.time == run.times[-1] < 300
     assert field.loss(run.state) == pytest.approx(0.2, abs=1e-12)
     again = flow(field, run.state, GradientFlow(until=2000.0), start_time=run.time, stop=below(0.3))
-    assert again.ended == "stop" and again.time == run.time  # already reached
+    assert again.ended == "stop"
+    assert again.time == run.time
     never = flow(field, field.y0, GradientFlow(until=20.0), stop=below(0.01))
-    assert never.ended == "until" and never.time == 20.0
+    assert never.ended == "until"
+    assert never.time == 20.0
 
 
 def test_restarting_in_the_middle_changes_nothing(checked_run):
@@ -318,7 +332,9 @@ def test_an_interrupt_keeps_what_was_computed():
             raise KeyboardInterrupt
 
     run = flow(field, field.y0, GradientFlow(until=2000.0), progress=interrupt)
-    assert run.ended == "interrupted" and 5 < run.time < 2000 and len(run.times) > 1
+    assert run.ended == "interrupted"
+    assert 5 < run.time < 2000
+    assert len(run.times) > 1
 
 
 def test_chattering_is_a_named_error_with_the_run(monkeypatch):
@@ -326,7 +342,8 @@ def test_chattering_is_a_named_error_with_the_run(monkeypatch):
     monkeypatch.setattr(flow_module, "MOST_EVENTS", 2)
     with pytest.raises(ChatteringError, match="switch without end") as caught:
         flow(field, field.y0, GradientFlow(until=2000.0))
-    assert len(caught.value.run.events) == 3 and caught.value.run.time > 250
+    assert len(caught.value.run.events) == 3
+    assert caught.value.run.time > 250
 
 
 def test_a_state_beyond_float64_is_a_named_error():
@@ -339,7 +356,7 @@ def test_a_state_beyond_float64_is_a_named_error():
 
 
 @pytest.mark.parametrize(
-    "arguments, message",
+    ("arguments", "message"),
     [
         ({"until": 0}, "until"),
         ({"until": -1.0}, "above 0"),

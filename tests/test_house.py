@@ -9,7 +9,7 @@ PACKAGE = Path(mf.__file__).parent
 # A room may import the rooms above it, never one below.
 PLAN = [
     "errors", "checks", "jaxed", "progress", "provenance", "tasks", "models", "dynamics", "measure", "dataset", "store",
-    "train", "plot", "summary", "experiments", "playground", "cli", "__main__",
+    "running", "training", "side_by_side", "plot", "summary", "experiments", "playground", "cli", "__main__",
 ]  # fmt: skip
 FILES = sorted(PACKAGE.rglob("*.py"))
 
@@ -53,6 +53,11 @@ def test_every_file_says_what_it_holds():
 def test_public_names_are_sorted_and_exist():
     assert mf.__all__ == sorted(mf.__all__, key=str)
     assert all(hasattr(mf, name) for name in mf.__all__)
+
+
+def test_no_public_name_is_hidden_by_a_module():
+    """Importing mixflow.x sets the attribute x of the package, so a public x must not also be a module."""
+    assert not {room(path) for path in FILES} & set(mf.__all__)
 
 
 def test_public_names():

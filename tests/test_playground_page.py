@@ -68,7 +68,7 @@ def visit(browser, window, address):
 
 
 def until(page, expression):
-    """Wait for a JavaScript expression. (Playwright's own wait evaluates text inside the page; the page's policy forbids that.)"""
+    """Wait for a JavaScript expression. (Playwright's own wait evaluates text in the page, which the page's policy forbids.)"""
     end = time.monotonic() + SECONDS
     while not page.evaluate(expression):
         assert time.monotonic() < end, f"{expression} after {SECONDS} s: {page.inner_text('#status')!r}"
@@ -112,7 +112,7 @@ def picture(page):
 
 def slide(page, control, tick):
     """Move a slider as a hand does: the value changes, then the hand lets go."""
-    move = "s.value = {}; for (const e of ['input', 'change']) s.dispatchEvent(new Event(e))".format(tick)
+    move = f"s.value = {tick}; for (const e of ['input', 'change']) s.dispatchEvent(new Event(e))"
     page.evaluate(f"(s) => {{ {move} }}", page.query_selector(f"#{control}"))
 
 

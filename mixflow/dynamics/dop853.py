@@ -30,7 +30,7 @@ class Step:
     error: float
     dense: np.ndarray  # (7, size)
     z: np.ndarray  # (8, 2n) at Z_SAMPLES
-    share: np.ndarray  # (4, s) λ at SHARE_SAMPLES
+    share: np.ndarray  # (4, s) λ at SHARE_SAMPLES; empty where nothing slides
     evaluations: int
 
     def at(self, x):
@@ -80,7 +80,7 @@ def locate(field, step, gates, sliding, side, slack, a, b):
     index, real = field.put_indices(sliding) if len(sliding) else (None, None)
     run = _compiled_locate(field.compiled["contact"], field.compiled["z"])
     x, rounds = run(field.device, step.y, step.dense, gates, index, real, side, slack, a, b)
-    return float(x), (int(rounds) + 2 if len(sliding) else 0)
+    return float(x), (int(rounds) if len(sliding) else 0)
 
 
 @lru_cache(maxsize=64)
@@ -98,28 +98,30 @@ def _compiled_locate(contact, z):
             out = jnp.maximum(-share, share - 1) - slack[index]
             return jnp.maximum(beyond, jnp.max(jnp.where(real > 0, out, -jnp.inf)))
 
-        # The Illinois rule: false position that halves the value of an end that stays, so that both ends close in.
+        # The Illinois rule: false position that halves the value of an end that stays, so that both ends close in. The
+        # first two rounds look at the ends themselves, so that `excess` is compiled once.
         def go_on(s):
-            a, b, fa, fb, x, n = s
-            return (fa < 0) & (fb > 0) & (b - a > 1e-15) & (n < 60)
+            a, b, fa, fb, _, n = s
+            return (n < 2) | ((fa < 0) & (fb > 0) & (b - a > 1e-15) & (n < 60))
 
         def narrow(s):
             a, b, fa, fb, kept, n = s
-            x = jnp.clip(a - fa * (b - a) / (fb - fa), a, b)
-            x = jnp.where((x <= a) | (x >= b) | (n % 8 == 7), (a + b) / 2, x)
+            x = a - fa * (b - a) / (fb - fa)
+            x = jnp.where((x > a) & (x < b) & (n % 8 != 7), x, (a + b) / 2)
+            x = jnp.where(n == 0, a, jnp.where(n == 1, b, x))
             fx = excess(x)
-            left = fx < 0
+            left = jnp.where(n < 2, n == 0, fx < 0)
             return (
                 jnp.where(left, x, a),
                 jnp.where(left, b, x),
                 jnp.where(left, fx, jnp.where(kept == -1, fa / 2, fa)),
                 jnp.where(left, jnp.where(kept == 1, fb / 2, fb), fx),
-                jnp.where(left, 1, -1),
+                jnp.where(n < 2, 0, jnp.where(left, 1, -1)),
                 n + 1,
             )
 
-        a, b, fa, fb, _, n = jax.lax.while_loop(go_on, narrow, (a, b, excess(a), excess(b), 0, 0))
-        # Not yet beyond the end at b by a rounding error: b. Already beyond at a: a.
+        a, b, fa, _, _, n = jax.lax.while_loop(go_on, narrow, (a, b, -1.0, 1.0, 0, 0))
+        # Already beyond the end at a: a. Not yet beyond it at b, by a rounding error: b.
         return jnp.where(fa >= 0, a, b), n
 
     return jax.jit(run)
@@ -139,40 +141,38 @@ def _compiled_step(velocity, contact, z_many):
     import jax.numpy as jnp
     from scipy.integrate import DOP853
 
+    # Every point at which the field is wanted is y + h (row @ K): the stages, the new point, the extra stages of the dense
+    # output and, since that output is linear in K as well, the points at which λ is sampled. One loop serves them all.
     total = STAGES + 1 + EXTRA
+    one = np.eye(total)
     A = np.zeros((total, total))
     A[:STAGES, :STAGES] = DOP853.A[:STAGES, :STAGES]
-    A[STAGES, :STAGES] = DOP853.B  # the stage after the last is the new point itself
+    A[STAGES, :STAGES] = DOP853.B
     A[STAGES + 1 :] = DOP853.A_EXTRA
-    E3, E5, D = (np.asarray(X) for X in (DOP853.E3, DOP853.E5, DOP853.D))
+    new = A[STAGES]
+    D = np.concatenate([[new, one[0] - new, 2 * new - one[STAGES] - one[0]], DOP853.D])  # (7, total)
+    rows_z, rows_share = (_polynomial(D[:, None], x[:, None]) for x in (Z_SAMPLES, SHARE_SAMPLES))
+    E3, E5 = DOP853.E3, DOP853.E5
 
     def run(c, y, slope, h, gates, index, real, rtol, atol):
-        if index is None:
-            rhs = lambda x: velocity(c, x, gates)  # noqa: E731
-        else:
-            rhs = lambda x: contact(c, x, gates, index, real)[0]  # noqa: E731
-        rows = jnp.asarray(A)
+        points = jnp.asarray(A if index is None else np.concatenate([A, rows_share]))
 
-        def stage(s, K):
-            return K.at[s].set(rhs(y + h * (rows[s] @ K)))
+        def stage(s, carry):
+            K, share = carry
+            x = y + h * (points[s] @ K[:total])
+            if index is None:
+                return K.at[s].set(velocity(c, x, gates)), share
+            dy, at_x, *_ = contact(c, x, gates, index, real)
+            return K.at[s].set(dy), share.at[s].set(at_x)
 
-        K = jnp.zeros((total, len(y))).at[0].set(slope)
-        K = jax.lax.fori_loop(1, total, stage, K)
-        change = h * (rows[STAGES] @ K)
-        end, slope_end = y + change, K[STAGES]
+        K = jnp.zeros((len(points), len(y))).at[0].set(slope)
+        share = jnp.zeros((len(points), 0 if index is None else len(index)))
+        K, share = jax.lax.fori_loop(1, len(points), stage, (K, share))
+        K, share = K[:total], share[total:]
+        end = y + h * (new @ K)
         scale = atol + rtol * jnp.maximum(jnp.abs(y), jnp.abs(end))
         five, three = (jnp.sum((E @ K[: STAGES + 1] / scale) ** 2) for E in (E5, E3))
         error = h * five / jnp.sqrt(jnp.maximum((five + 0.01 * three) * len(y), 1e-300))
-        dense = jnp.concatenate(
-            [jnp.stack([change, h * slope - change, 2 * change - h * (slope_end + slope)]), h * (D @ K)]
-        )
-
-        at = lambda x: y + _polynomial(dense, jnp.asarray(x)[:, None])  # noqa: E731
-        z = z_many(c, at(Z_SAMPLES))
-        if index is None:
-            share = jnp.zeros((len(SHARE_SAMPLES), 0))
-        else:
-            share = jax.lax.map(lambda x: contact(c, x, gates, index, real)[1], at(SHARE_SAMPLES))
-        return end, slope_end, error, dense, z, share
+        return end, K[STAGES], error, h * (D @ K), z_many(c, y + h * (rows_z @ K)), share
 
     return jax.jit(run)

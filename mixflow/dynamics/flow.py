@@ -5,6 +5,7 @@ tolerance. The mode ends where a neuron's z crosses 0 or a sliding gate λ leave
 output, and there the gates of all neurons at the surface are decided together (`gates.py`).
 """
 
+import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
@@ -82,7 +83,7 @@ def _check_save_at(save_at, until):
     if isinstance(save_at, (int, np.integer)) or np.ndim(save_at) == 0:
         return whole("save_at", save_at, least=2, fix="or give a list of times")
     times = tuple(real(f"save_at[{i}]", t, least=0, most=until) for i, t in enumerate(save_at))
-    if not times or any(a >= b for a, b in zip(times, times[1:], strict=False)):
+    if not times or any(a >= b for a, b in itertools.pairwise(times)):
         raise SpecError("save_at must list at least one time, in increasing order; sort it and drop repetitions.")
     return times
 
@@ -238,7 +239,7 @@ class _Walk:
         while True:
             left = self.method.until - self.t
             h = min(self.h, left)
-            if h < 10 * np.spacing(self.t) and h < left or not np.isfinite(h):
+            if (h < 10 * np.spacing(self.t) and h < left) or not np.isfinite(h):
                 raise DivergedError(
                     f"the flow left the range of float64 at t = {self.t:.6g} (no step is small enough): "
                     "expected a finite field; lower omega or loosen rtol."
@@ -262,7 +263,8 @@ class _Walk:
     def _first_end(self, step):
         """The fraction x of the step where the mode or the flow first ends, and why: None, "gate" or "stop"."""
         share = np.full((len(dop853.Z_SAMPLES), len(self.sliding)), 0.5)
-        share[1::2] = step.share  # λ was sampled at every second point
+        if len(self.sliding):
+            share[1::2] = step.share  # λ was sampled at every second point
         x, cause = 1.0, None
         slacks = []  # in force before each sample
         for j in range(len(share)):

@@ -12,7 +12,7 @@ from .flow import GradientFlow
 # What an event can watch, and whether it must rise or fall to its threshold.
 QUANTITIES = {
     "easy_margin": +1,  # the smallest y·F of the easy samples
-    "feature_margin": +1,  # the maximum margin of the hard samples' attention-averaged features
+    "feature_margin": +1,  # the maximum margin of the attention-averaged features (hard samples for K = 2, all beyond)
     "loss": -1,  # the population loss
 }
 
@@ -48,21 +48,20 @@ class Until:
         return {"quantity": self.quantity, "threshold": self.threshold, "limit": self.limit}
 
 
-# Defaults, found by flow and descent on K = 2 over ω in [0.05, 0.9] and b in [0.1, 1] (tests/test_three_stage.py walks the
-# grid's corners and middle).
-# Neurons: an easy margin of 1/2. The switch-off of the other label's easy samples, which alone lets the attention tell own
-#   from other signals (§5), happens at an easy margin of b + 2α/3 - 0 = 2b when 2α/3 = b; the margin must therefore exceed
-#   2b, so the default scales with the bias (`default_neurons`). Longer first stages saturate the easy samples and slow down
-#   stage 2, whose force is the easy and hard residuals.
-# Attention: a feature margin of 0.15 (0.19 is where K = 2 ends when stage 2 goes on for ever; 0 is where it starts).
-# Convergence: loss 1e-3.
-FEATURE_MARGIN = 0.15
+# Defaults that reach loss 1e-3 for K = 2 at every ω in [0.05, 0.9] and b in [0.1, 1] (tests/test_three_stage.py).
+# Neurons: easy margins of 3b, at least 1. The attention can tell own from other signals only after the easy samples of the
+#   other label have switched off (§5), at 2α/3 = b, where the easy margin is b + 2α/3 = 2b; half as much again leaves no
+#   doubt. For small b the floor of 1 makes stage 2 three to five times faster: its force grows with w.
+# Attention: a feature margin of 0.2. It starts at 0. Where the frozen w leaves stage 2 least (ω = 0.05, b = 0.5) it
+#   saturates at 0.2357, which is √2/6; elsewhere it passes 0.37. A larger margin would shorten stage 3, whose length goes
+#   like 1/margin² (46,000 units at 0.15, 12,000 at 0.3), but would not always be reached.
+FEATURE_MARGIN = 0.2
 LOSS = 1e-3
 
 
 def default_neurons(bias):
     """The default end of stage 1: easy margins half as large again as 2b, where the first neuron switches off."""
-    return Until("easy_margin", max(3 * bias, 0.5))
+    return Until("easy_margin", max(3 * bias, 1.0))
 
 
 @dataclass(frozen=True)
@@ -71,7 +70,7 @@ class ThreeStage:
 
     method     GradientDescent (its `steps` bound nothing here: the stages do) or GradientFlow (its `until` likewise)
     neurons    stage 1: a duration, or an Until; the default waits for easy margins beyond the switch-off at 2b
-    attention  stage 2: a duration, or an Until; the default waits for a feature margin of 0.15
+    attention  stage 2: a duration, or an Until; the default waits for a feature margin of 0.2
     converge   stage 3: a duration, or an Until; the default waits for loss 1e-3
 
     Descent looks at an event after every `save_every` steps; the flow locates it by root finding.

@@ -11,7 +11,7 @@ from ..plot.style import save
 from ..store import write_whole
 from ..summary import summary, table
 from ..tasks.mixture import Mixture
-from ..train import train
+from ..training import train
 
 TASK = Mixture(classes=2)
 # The paper fixes learning rate 0.1 and zero w; ω and b are ours: ω = 0.3 < 1, b = 1/2. Infinite width, so no seed.

@@ -10,7 +10,8 @@ import numpy as np
 
 from ..dataset import build
 from ..errors import MixflowError, SpecError
-from ..train import choose, train
+from ..running.choose import choose
+from ..training import train
 from . import views
 from .frames import encode
 

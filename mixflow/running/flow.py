@@ -5,14 +5,14 @@ import time as clock
 
 import numpy as np
 
-from .dataset import build
-from .dynamics.flow import certify, flow
-from .dynamics.gates import ChatteringError
-from .errors import DivergedError, Interrupted
-from .models.gram_field import gram_field
-from .models.symmetric_field import symmetric_field
-from .progress import Progress
-from .store import Run
+from ..dataset import build
+from ..dynamics.flow import certify, flow
+from ..dynamics.gates import ChatteringError
+from ..errors import DivergedError, Interrupted
+from ..models.gram_field import gram_field
+from ..models.symmetric_field import symmetric_field
+from ..progress import Progress
+from ..store import Run
 
 EVENT = ("time", "head", "atom", "before", "after")
 

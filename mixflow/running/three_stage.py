@@ -5,20 +5,18 @@ import time as clock
 
 import numpy as np
 
-from .dataset import build
-from .dynamics.descent import GradientDescent, descend
-from .dynamics.flow import GradientFlow, flow
-from .dynamics.three_stage import Until, limit, steps_within
-from .errors import DivergedError, Interrupted, SpecError
-from .flow_run import event_variables, field_of, unpacked
-from .measure.means import mean_loss
-from .measure.separability import feature_margin
-from .models.forward import margin, preactivation
-from .models.symmetric import expand, type_margin
-from .progress import Progress
-from .store import Run
-
-MATRICES = ("w", "A", "G_K", "G_Q")
+from ..dataset import build
+from ..dynamics.descent import GradientDescent, descend
+from ..dynamics.flow import GradientFlow, flow
+from ..dynamics.three_stage import Until, limit, steps_within
+from ..errors import DivergedError, Interrupted, SpecError
+from ..measure.means import mean_loss
+from ..measure.separability import feature_margin
+from ..models.forward import margin, preactivation
+from ..models.symmetric import expand, type_margin
+from ..progress import Progress
+from ..store import Run
+from .flow import event_variables, field_of, unpacked
 
 
 def run_three_stage(task, transformer, method, engine, *, progress=False, on_save=None):
@@ -60,11 +58,19 @@ class Watch:
         self.task, self.bias, self.model = task, transformer.bias, model
         self.listed = model != "symmetric" or task.listable
         self.population = task.population() if self.listed else None
+        # For K = 2 the paper asks for the hard samples. For K ≥ 3 these alone are separable from the start, by voting against
+        # the majority, so all samples are asked for: their margin starts at 0 for every K (measure/separability.py).
+        self.samples = "hard" if getattr(task, "classes", None) == 2 else "all"
 
     def check(self, end):
         """Refuse an event this task cannot have."""
         if not isinstance(end, Until):
             return
+        if end.quantity == "feature_margin" and self.model == "tokens":
+            raise SpecError(
+                "feature_margin says nothing on images, which have more dimensions than samples and can always be separated; "
+                "end the attention stage after a time, for example attention=300."
+            )
         if end.quantity == "feature_margin" and not self.listed:
             raise SpecError(
                 f"feature_margin needs the list of atoms, which classes = {self.task.classes} is too many for; "
@@ -84,8 +90,13 @@ class Watch:
             if self.model == "symmetric":
                 history = expand(history, self.task.classes)
             if quantity == "feature_margin":
-                return np.atleast_1d(feature_margin(self.population, history["A"]))
-            y_margin = margin(self.population, preactivation(self.population, history["w"], history["A"], self.bias))
+                return np.atleast_1d(feature_margin(self.population, history["A"], samples=self.samples))
+            z = (
+                history["z"]
+                if "z" in history
+                else preactivation(self.population, history["w"], history["A"], self.bias)
+            )
+            y_margin = margin(self.population, z)
             weight, hard = self.population.probabilities, self.population.hard
         return mean_loss(y_margin, weight) if quantity == "loss" else y_margin[..., ~hard].min(axis=-1)
 
@@ -104,10 +115,11 @@ def _descent_stage(engine, task, transformer, method, state, time, end, trained,
 
     event = isinstance(end, Until)
     start = [engine.start(transformer)] * lanes if state is None else state
+    done = round(time / rate)  # steps are counted through all stages, so that saves keep one grid
     history = descend(
-        engine, start, parameters, steps_within(end, rate), method.save_every,
-        progress=lambda done, total: note(done * rate, total), stop=stop if event else None,
-        on_save=on_save and (lambda steps, part: on_save(time + rate * np.array(steps), engine.unstack(part, 0))),
+        engine, start, parameters, done + steps_within(end, rate), method.save_every, first=done,
+        progress=lambda at, total: note((at - done) * rate, total), stop=stop if event else None,
+        on_save=on_save and (lambda steps, part: on_save(rate * np.array(steps), engine.unstack(part, 0))),
     )  # fmt: skip
     saved, steps = engine.unstack(history.saved, 0), np.array(history.steps)
     stopped = "interrupted" if history.interrupted else "diverged" if history.diverged else None
@@ -115,13 +127,13 @@ def _descent_stage(engine, task, transformer, method, state, time, end, trained,
         good = steps < history.diverged[0]
         saved, steps = {name: x[good] for name, x in saved.items()}, steps[good]
     return {
-        "time": time + rate * steps,
+        "time": rate * steps,
         "steps": steps,
         "history": saved,
         "state": [history.state] if lanes == 1 else [_lane(engine, history.state)] * lanes,
         "stopped": stopped,
         "events": (),
-        "counts": {"steps": int(steps[-1])},
+        "counts": {"steps": int(steps[-1]) - done},
     }
 
 
@@ -185,16 +197,15 @@ def _dataset(task, transformer, method, engine, parts, switches, stopped, wall_t
     """The stages one after the other; the state at a switch is kept once."""
     skip = lambda i, x: x if i == 0 else x[1:]  # noqa: E731 (a stage begins where the one before ended)
     history = {
-        name: np.concatenate([skip(i, part["history"][name]) for i, part in enumerate(parts)]) for name in MATRICES
+        name: np.concatenate([skip(i, part["history"][name]) for i, part in enumerate(parts)])
+        for name in parts[0]["history"]
     }
     time = np.concatenate([skip(i, part["time"]) for i, part in enumerate(parts)])
     step = None
     if "steps" in parts[0]:
-        begin = np.concatenate([[0], np.cumsum([part["steps"][-1] for part in parts])])
-        step = np.concatenate([skip(i, begin[i] + part["steps"]) for i, part in enumerate(parts)])
-        time = method.method.learning_rate * step
+        step = np.concatenate([skip(i, part["steps"]) for i, part in enumerate(parts)])
     events = [event for part in parts for event in part["events"]]
-    final = engine.final(parts[-1]["state"][0]) if engine.name == "full" else None
+    final = engine.final(parts[-1]["state"][0]) if engine.name in ("full", "tokens") else None
     attributes = {
         "finished": int(not stopped),
         "switches": json.dumps(switches),

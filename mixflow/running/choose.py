@@ -1,0 +1,83 @@
+"""Which model serves: the cheapest exact one, or the one asked for, or a sentence that says why it cannot."""
+
+from ..checks import one_of
+from ..dynamics.descent import GradientDescent
+from ..dynamics.flow import GradientFlow
+from ..dynamics.three_stage import ThreeStage
+from ..errors import SpecError
+from ..models.full import Full
+from ..models.gram import Gram
+from ..models.symmetric import Symmetric
+from ..models.tokens import TokenModel
+from ..models.transformer import Transformer
+from ..tasks import FiniteTask, Mixture, Mnist, Sample
+from . import MODELS
+
+
+def checked(task, transformer, method):
+    """The transformer and method, defaults filled in; a SpecError if anything is of the wrong kind."""
+    transformer = Transformer() if transformer is None else transformer
+    method = GradientDescent() if method is None else method
+    for name, value, kinds in (
+        ("task", task, (Mixture, Sample, FiniteTask, Mnist)),
+        ("transformer", transformer, (Transformer,)),
+        ("method", method, (GradientDescent, GradientFlow, ThreeStage)),
+    ):
+        if not isinstance(value, kinds):
+            raise SpecError(f"{name} = {value!r}: expected {' or '.join(kind.__name__ for kind in kinds)}.")
+    return transformer, method
+
+
+def choose(task, transformer, method, model="auto"):
+    """The engine: the cheapest exact one, or the one asked for, or a SpecError that says why it cannot serve."""
+    one_of("model", model, MODELS)
+    inner = method.method if isinstance(method, ThreeStage) else method
+    if isinstance(task, Mnist):
+        return _choose_tokens(task, transformer, inner, model)
+    if isinstance(inner, GradientFlow) and model == "full":
+        raise SpecError("model='full' has no gradient flow; use model='gram', which is exact at any width.")
+    symmetric_objection = _why_not_symmetric(task, transformer, inner)
+    if model == "symmetric" and symmetric_objection:
+        raise SpecError(f"model='symmetric' cannot represent this: {symmetric_objection}; use model='gram'.")
+    if model == "symmetric" or (model == "auto" and not symmetric_objection):
+        return Symmetric(task, transformer.tie_values)
+    minibatch = getattr(inner, "batch_size", None)
+    if minibatch is not None and model == "gram":
+        raise SpecError(
+            "model='gram' trains on the whole population, not on minibatches; use model='full' or no batch_size."
+        )
+    if minibatch is not None and transformer.mean_field:
+        raise SpecError(
+            "minibatches need a finite width, because model='full' stores every weight; set width, for example 256."
+        )
+    if model == "full" and transformer.mean_field:
+        raise SpecError("model='full' with width=inf: infinitely many weights cannot be stored; use model='gram'.")
+    population = task.population()
+    if model == "full" or minibatch is not None:
+        return Full(population, transformer.tie_values, minibatch, getattr(inner, "batch_seed", 0))
+    return Gram(population, transformer.tie_values)
+
+
+def _choose_tokens(task, transformer, inner, model):
+    """The engine for images: every weight, full batch."""
+    if model not in ("auto", "full"):
+        raise SpecError(f"model={model!r} needs finitely many features, but every image is its own; use model='full'.")
+    if transformer.mean_field:
+        raise SpecError("width = inf: the weights on images must be stored; set the width, for example 64.")
+    if not isinstance(inner, GradientDescent) or inner.batch_size is not None:
+        raise SpecError(
+            f"{inner!r}: images are trained by GradientDescent on the full batch, alone or in ThreeStage, without batch_size."
+        )
+    return TokenModel(task.tokens, transformer.tie_values)
+
+
+def _why_not_symmetric(task, transformer, inner):
+    if not isinstance(task, Mixture):
+        return "it needs a Mixture, whose classes are exchangeable"
+    if not task.uniform:
+        return "it needs uniform priors and orthonormal features"
+    if not transformer.mean_field:
+        return f"width = {transformer.width} breaks the symmetry between classes; only width=inf keeps it"
+    if getattr(inner, "batch_size", None) is not None:
+        return "minibatches break the symmetry between classes"
+    return None

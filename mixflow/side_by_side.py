@@ -1,0 +1,83 @@
+"""Side by side: descent at several learning rates, flow, three-stage and mean-field from one start, and how far apart."""
+
+import math
+from dataclasses import replace
+
+import numpy as np
+
+from .checks import real, whole
+from .dynamics.descent import GradientDescent
+from .dynamics.flow import GradientFlow
+from .dynamics.three_stage import ThreeStage
+from .errors import SpecError
+from .models.transformer import Transformer
+from .training import train
+
+
+def compare(task, transformer=None, *, until=200.0, learning_rates=(0.1, 0.05, 0.025), points=100, three_stage=None):
+    """Run everything from the same start to time `until` and measure its distance from the flow.
+
+    learning_rates  each must divide until / points, the spacing at which trajectories are compared
+    three_stage     (neurons, attention) durations; the rest of the time is stage 3; a third each if not given
+
+    Returns a dataset over `trajectory` and `time`: `loss`, `distance` (largest difference of w and A from the flow, any
+    entry), `accuracy`; `order` is the slope of log(final distance) against log(learning rate), 1 for a first-order method.
+
+    >>> import mixflow as mf
+    >>> sides = mf.compare(mf.Mixture(classes=2), until=10.0, points=10)
+    >>> round(float(sides.order), 1)
+    1.0
+    """
+    import xarray
+
+    transformer = Transformer() if transformer is None else transformer
+    until, points = real("until", until, above=0), whole("points", points, least=2)
+    rates = [_divides(real("learning_rate", rate, above=0), until / points, points) for rate in learning_rates]
+    if not rates:
+        raise SpecError("learning_rates is empty: give at least one.")
+    whole_steps = lambda duration: rates[-1] * round(duration / rates[-1])  # noqa: E731 (so that the stages end at `until`)
+    first, second = map(whole_steps, (until / 3, until / 3) if three_stage is None else three_stage)
+    flow = GradientFlow(until=until, save_at=tuple(np.linspace(0, until, points + 1)))
+    model = "gram" if getattr(task, "listable", True) else "auto"
+    run = lambda method, who=transformer: train(task, who, method, model=model).dataset  # noqa: E731
+    found = {"flow": run(flow)}
+    for rate in rates:
+        steps = round(until / rate)
+        found[f"descent {rate:g}"] = run(GradientDescent(rate, steps, save_every=steps // points))
+    finest = GradientDescent(rates[-1], 1, save_every=round(until / points / rates[-1]))
+    found["three-stage"] = run(ThreeStage(finest, neurons=first, attention=second, converge=until - first - second))
+    if not transformer.mean_field:
+        found["mean-field flow"] = run(flow, replace(transformer, width=math.inf))
+    grid = found["flow"].time.values
+    found = {name: data.sel(time=grid, method="nearest", tolerance=1e-6 * until) for name, data in found.items()}
+    w, A = ("w", "A") if "w" in found["flow"] else ("w_sector", "A_sector")
+
+    def distance(data):
+        far = [
+            np.abs(data[name].values - found["flow"][name].values).reshape(len(grid), -1).max(axis=1) for name in (w, A)
+        ]
+        return np.maximum(*far)
+
+    names = list(found)
+    sides = xarray.Dataset(
+        {
+            "loss": (("trajectory", "time"), np.stack([found[name].loss.values for name in names])),
+            "accuracy": (("trajectory", "time"), np.stack([found[name].accuracy.values for name in names])),
+            "distance": (("trajectory", "time"), np.stack([distance(found[name]) for name in names])),
+        },
+        coords={"trajectory": names, "time": grid},
+        attrs={"model": found["flow"].attrs["model"], "spec": found["flow"].attrs["spec"]},
+    )
+    final = [float(sides.distance.sel(trajectory=f"descent {rate:g}")[-1]) for rate in rates]
+    sides["order"] = np.polyfit(np.log(rates), np.log(final), 1)[0] if len(rates) > 1 else math.nan
+    return sides
+
+
+def _divides(rate, spacing, points):
+    many = spacing / rate
+    if abs(many - round(many)) > 1e-9 * many or round(many) < 1:
+        raise SpecError(
+            f"learning_rate = {rate:g} does not divide the spacing {spacing:g} of the {points} points compared; "
+            f"choose for example {spacing / max(1, round(many)):g}."
+        )
+    return rate
