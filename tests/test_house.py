@@ -9,8 +9,8 @@ PACKAGE = Path(mf.__file__).parent
 # A room may import the rooms above it, never one below.
 PLAN = [
     "errors", "checks", "jaxed", "progress", "provenance", "tasks", "models", "dynamics", "measure", "dataset", "store",
-    "running", "training", "side_by_side", "sweeping", "theory", "plot", "summary", "experiments", "report", "commands", "cli",
-    "__main__",
+    "running", "training", "side_by_side", "sweeping", "theory", "plot", "summary", "experiments", "report",
+    "playground", "commands", "cli", "__main__",
 ]  # fmt: skip
 FILES = sorted(PACKAGE.rglob("*.py"))
 

@@ -16,10 +16,10 @@ from ..models.forward import margin, preactivation
 from ..models.symmetric import expand, type_margin
 from ..progress import Progress
 from ..store import Run
-from .flow import event_variables, field_of
+from .flow import event_variables, field_of, unpacked
 
 
-def run_three_stage(task, transformer, method, engine, *, progress=False):
+def run_three_stage(task, transformer, method, engine, *, progress=False, on_save=None):
     """Run the three stages from the transformer's start and return the Run; `run.switches` says what ended each stage."""
     began = clock.perf_counter()
     stages = method.stages(transformer.bias)
@@ -33,7 +33,9 @@ def run_three_stage(task, transformer, method, engine, *, progress=False):
     try:
         for number, (name, end, train_w, train_A) in enumerate(stages, start=1):
             note = lambda t, _, number=number, end=end: bar(number - 1 + min(1.0, t / limit(end)), 3)  # noqa: E731
-            part = inside(engine, task, transformer, method.method, state, time, end, (train_w, train_A), watch, note)
+            part = inside(
+                engine, task, transformer, method.method, state, time, end, (train_w, train_A), watch, note, on_save
+            )
             past.append(part)
             switches.append(_switch(number, name, end, time, part, watch))
             state, time, stopped = part["state"], part["time"][-1], part["stopped"]
@@ -99,7 +101,7 @@ class Watch:
         return mean_loss(y_margin, weight) if quantity == "loss" else y_margin[..., ~hard].min(axis=-1)
 
 
-def _descent_stage(engine, task, transformer, method, state, time, end, trained, watch, note):
+def _descent_stage(engine, task, transformer, method, state, time, end, trained, watch, note, on_save):
     """One stage by descent; events are looked for at every save."""
     rate, lanes = method.learning_rate, engine.lanes
     train_w, train_A = trained
@@ -117,6 +119,7 @@ def _descent_stage(engine, task, transformer, method, state, time, end, trained,
     history = descend(
         engine, start, parameters, done + steps_within(end, rate), method.save_every, first=done,
         progress=lambda at, total: note((at - done) * rate, total), stop=stop if event else None,
+        on_save=on_save and (lambda steps, part: on_save(rate * np.array(steps), engine.unstack(part, 0))),
     )  # fmt: skip
     saved, steps = engine.unstack(history.saved, 0), np.array(history.steps)
     stopped = "interrupted" if history.interrupted else "diverged" if history.diverged else None
@@ -141,7 +144,7 @@ def _lane(engine, state):
     }
 
 
-def _flow_stage(engine, task, transformer, method, state, time, end, trained, watch, note):
+def _flow_stage(engine, task, transformer, method, state, time, end, trained, watch, note, on_save):
     """One stage by the flow; an event is located by root finding."""
     field = field_of(task, transformer, engine.name, train_w=trained[0], train_attention=trained[1])
 
@@ -153,6 +156,7 @@ def _flow_stage(engine, task, transformer, method, state, time, end, trained, wa
     result = flow(
         field, field.y0 if state is None else state, stage, start_time=time,
         stop=excess if isinstance(end, Until) else None, progress=lambda t, _: note(t - time, 0),
+        on_save=unpacked(field, on_save),
     )  # fmt: skip
     times, states = result.times, result.states
     inside = times < result.time
