@@ -1,7 +1,7 @@
 """How fast are sweeps, how do they grow, and are their estimates true?
 
     python benchmarks/sweep.py torch    [--torch-python PATH] [--runs 512]   against the obvious PyTorch loop
-    python benchmarks/sweep.py growth   [--most 4096]                        time against number of runs
+    python benchmarks/sweep.py growth   [--most 10000]                        time against number of runs
     python benchmarks/sweep.py estimate                                      estimate against truth on ten sweeps
     python benchmarks/sweep.py million                                       plan, manifest and resume at 1,000,000 runs
 
@@ -80,12 +80,14 @@ def against_torch(options):
         "torch_us_per_step": theirs, "torch_hours": WHOLE * STEPS * step / 3.6e9, "sweep_runs_per_second": rate,
         "sweep_seconds": startup + WHOLE / rate, "ratio": WHOLE * STEPS * step / 1e6 / (startup + WHOLE / rate),
         "workers_at_work": ours["at_work"], "cpu_per_wall_and_core": ours["cpu"] / ours["wall"] / ours["workers"],
+        "cpu_seconds_per_run": ours["cpu"] / ours["runs"],
     }  # fmt: skip
 
 
 def growth(options):
-    counts = [n for n in (128, 512, 2048, 8192) if n <= options.most]
-    rows = [timed(slice_of_the_sweep(n, steps=1000)) for n in counts]
+    counts = [n for n in (256, 1024, 4096, 10_000) if n <= options.most]
+    one_program = {"transformer": {"width": 64}, "method": {"steps": 1000, "save_every": 100}, "output": {"batch": 32}}
+    rows = [timed(one_program | {"seeds": {"transformer.seed": n}}) for n in counts]
     logs = lambda name: np.log([row[name] for row in rows])  # noqa: E731
     slope = lambda name: float(np.polyfit(logs("steady_runs"), logs(name), 1)[0])  # noqa: E731
     return {
@@ -166,7 +168,7 @@ def main():
     parser.add_argument("question", choices=["torch", "growth", "estimate", "million"])
     parser.add_argument("--torch-python", default=sys.executable, metavar="PATH", help="an interpreter with PyTorch")
     parser.add_argument("--runs", type=int, default=512, help="runs of the slice (default 512)")
-    parser.add_argument("--most", type=int, default=2048, help="runs of the largest sweep of growth (default 2048)")
+    parser.add_argument("--most", type=int, default=4096, help="runs of the largest sweep of growth (default 4096)")
     parser.add_argument("--batch", type=int, default=64, help="million: runs in a batch (default 64)")
     parser.add_argument("--json", action="store_true", help="print one JSON object")
     options = parser.parse_args()
