@@ -3,7 +3,9 @@
 import json
 import math
 import time
+import tomllib
 import tracemalloc
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -258,3 +260,12 @@ def test_a_million_runs_are_planned_and_scanned_in_flat_memory(tmp_path):
 
 def test_part_files_are_spread_over_folders():
     assert part_path("x", 123_456).parts == ("x", "parts", "123", "123456.npz")
+
+
+def test_the_descriptions_in_the_documentation_are_valid():
+    text = (Path(__file__).parents[1] / "docs" / "sweeps.md").read_text()
+    blocks = [tomllib.loads(block.split("```")[0]) for block in text.split("```toml\n")[1:]]
+    assert len(blocks) == 3
+    assert Plan(Sweep(blocks[0])).runs == 9 * (2 * 20 + 1)
+    assert Plan(Sweep(blocks[0] | {"output": blocks[2]["output"]})).groups
+    assert Plan(Sweep(blocks[1])).runs == 2000

@@ -238,7 +238,8 @@ def test_a_cluster_at_an_address(spec, reference, tmp_path):
 
     def dask(words, **more):
         quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
-        started.append(subprocess.Popen([sys.executable, "-m", "dask", *map(str, words)], **quiet, **more))
+        line = [sys.executable, "-m", "dask", *map(str, words)]
+        started.append(subprocess.Popen(line, cwd=tmp_path, **quiet, **more))  # away from the source's own metadata
         return started[-1]
 
     try:

@@ -18,7 +18,8 @@ class Place:
     """Where to run.
 
     workers    local processes; one for each core if not given
-    scheduler  address of an existing Dask scheduler, e.g. tcp://host:8786 or tls://host:8786; overrides workers
+    scheduler  address of an existing Dask scheduler, e.g. tcp://host:8786 or tls://host:8786, or the .json file it wrote with
+               --scheduler-file; overrides workers
     tls_ca, tls_cert, tls_key   files for tls:// addresses
     dashboard  port of Dask's own page on the loopback interface (needs bokeh), off if not given
     """
@@ -99,7 +100,9 @@ def _remote(place):
             warnings.simplefilter(
                 "ignore"
             )  # Dask warns about differing versions of its own parts; ours are checked below
-            client = Client(place.scheduler, timeout=REACH_SECONDS, security=security, set_as_default=False)
+            by_file = place.scheduler.endswith(".json")
+            where = {"scheduler_file": place.scheduler} if by_file else {"address": place.scheduler}
+            client = Client(**where, timeout=REACH_SECONDS, security=security, set_as_default=False)
     except (OSError, ValueError, TypeError, RuntimeError) as error:
         why = str(error).strip().splitlines()
         raise SpecError(

@@ -15,7 +15,8 @@ import numpy as np
 
 from ..errors import SpecError
 from ..running.choose import choose
-from .fields import build
+from .axes import coded
+from .fields import build, plain
 
 MOST_GROUPS = 100_000
 BATCH_SECONDS = 1.0  # long against the 10 ms a batch costs to send and write, short against what a crash may lose
@@ -135,12 +136,19 @@ def _classes(axis, by_shape):
     """Positions along an axis, split where the compiled program, the task or the method changes."""
     if not any(_split(name, by_shape) for name in axis.fields):
         return [np.arange(len(axis))]
-    found = {}
-    for i in range(len(axis)):
-        values = axis.at(i)
-        key = json.dumps([_signature(name, value, by_shape) for name, value in values.items()])
-        found.setdefault(key, []).append(i)
-    return [np.array(indices) for indices in found.values()]
+    key = np.zeros(len(axis), np.int64)
+    for name, column in zip(axis.fields, axis.columns):
+        if not _split(name, by_shape):
+            continue
+        codes, values = coded(column)
+        signatures = [json.dumps(_signature(name, plain(value), by_shape)) for value in values]
+        order = {text: i for i, text in enumerate(dict.fromkeys(signatures))}
+        key = key * len(order) + np.array([order[text] for text in signatures])[codes]
+        key = np.unique(key, return_inverse=True)[1]  # small again, so that many fields do not overflow
+    _, first, inverse = np.unique(key, return_index=True, return_inverse=True)
+    by_class = np.argsort(inverse, kind="stable")
+    found = np.split(by_class, np.cumsum(np.bincount(inverse))[:-1])
+    return [found[i] for i in np.argsort(first)]
 
 
 def _split(name, by_shape):
@@ -149,8 +157,6 @@ def _split(name, by_shape):
 
 
 def _signature(name, value, by_shape):
-    if not _split(name, by_shape):
-        return None
     if name == "transformer.width" and not by_shape:
         return value == "inf"
     return value
@@ -162,7 +168,8 @@ def _width_matters(sweep):
     if asked["model"] == "full" or asked["method.batch_size"] is not None:
         return True
     moving = {name: column for axis in sweep.axes for name, column in zip(axis.fields, axis.columns)}
-    return "full" in list(moving.get("model", ())) or any(x is not None for x in moving.get("method.batch_size", ()))
+    values = {name: coded(column)[1] for name, column in moving.items() if name in asked}
+    return "full" in values.get("model", ()) or any(x is not None for x in values.get("method.batch_size", ()))
 
 
 def _batch_runs(lanes, runs, nominal, bytes_each):

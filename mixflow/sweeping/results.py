@@ -14,6 +14,7 @@ from functools import cached_property
 import numpy as np
 
 from ..errors import SpecError, StoreError
+from .axes import Choices
 from .fields import plain
 from .manifest import DONE, FAILED, Manifest, owner, part_path, sync_folder
 from .plan import Plan
@@ -206,6 +207,8 @@ def _labels(column):
 
     if isinstance(column, np.ndarray):
         return column
+    if isinstance(column, Choices):
+        return _labels(column.values)[column.codes]
     numbers = [np.inf if value == "inf" else value for value in column]
     if all(isinstance(value, (int, float)) and not isinstance(value, bool) for value in numbers):
         return np.array(numbers, float)
