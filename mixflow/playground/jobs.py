@@ -19,7 +19,8 @@ WORKERS = 2  # runs at a time
 WAITING = 100  # runs that may wait for a worker
 SECONDS = 120  # longest a run may take
 KEPT_BYTES = 200 * 2**20  # of finished results
-PAUSE = 0.05  # seconds between two frames of a running job: each costs a few ms to make and to draw
+PAUSE = 0.05  # seconds between two frames of a running job, or longer: making them may take a fifth of its time
+SHARE = 0.2
 
 
 class Cancelled(Exception):
@@ -111,7 +112,7 @@ class _Stream:
         self.spec = job.request.spec()
         self.model = choose(*self.spec).name
         self.times, self.histories, self.sent = [], [], []
-        self.last = 0.0
+        self.next = 0.0
 
     def begin(self):
         self.job.say(encode("start", {"key": self.job.key, "until": _until(self.spec[2]), "model": self.model}))
@@ -126,16 +127,17 @@ class _Stream:
         self.progress(0, 0)
         self.times.append(times)
         self.histories.append(history)
-        now = time.perf_counter()
-        if sum(map(len, self.times)) >= 2 and now - self.last > PAUSE:
-            self.last = now
+        began = time.perf_counter()
+        if sum(map(len, self.times)) >= 2 and began > self.next:
             self.job.say(self._chunk())
+            now = time.perf_counter()
+            self.next = now + max(PAUSE, (now - began) / SHARE)
 
     def _chunk(self):
         times = np.concatenate(self.times)
         history = {name: np.concatenate([h[name] for h in self.histories]) for name in self.histories[0]}
         self.times, self.histories = [], []
-        data = build(*self.spec, self.model, history, time=times)
+        data = _build(self.spec, self.model, times, history)
         first = not self.sent
         self.sent.append(times)
         header = {"key": self.job.key, **({"names": views.names(data)} if first else {})}
@@ -162,6 +164,14 @@ class _Stream:
             **views.facts(run),
         }
         return encode("done", header, arrays)
+
+
+def _build(spec, model, times, history):
+    """The dataset of a stretch of saves, by way of a power of two of them: each new length costs a compilation with many K."""
+    spare = (1 << max(5, (len(times) - 1).bit_length())) - len(times)
+    longer = lambda x: np.concatenate([x, np.repeat(x[-1:], spare, axis=0)])  # noqa: E731
+    data = build(*spec, model, {name: longer(x) for name, x in history.items()}, time=longer(times))
+    return data.isel(time=slice(len(times)))
 
 
 def _until(method):

@@ -32,7 +32,7 @@ PRESETS = [
         "name": "Fifty mixtures",
         "story": "Fifty identifiers and fifty signals: 50·2^50 samples, exactly, because the two symmetric sectors close. The "
         "contrast sector alone learns the hidden link, after a plateau of a million units of time.",
-        "state": {"classes": 50, "omega": 1.0, "learning_rate": 100.0, "steps": 18_000},
+        "state": {"classes": 50, "omega": 1.0, "learning_rate": 500.0, "steps": 5000},
     },
     {
         "name": "What breaks: a seed at small width",
