@@ -7,9 +7,9 @@ import math
 import numpy as np
 import pytest
 
-from mixflow.dynamics import dop853
-from mixflow.dynamics import flow as flow_module
-from mixflow.dynamics.flow import GradientFlow, certify, flow
+from mixflow.dynamics import dop853, walk
+from mixflow.dynamics.certificate import certify
+from mixflow.dynamics.flow import GradientFlow, flow
 from mixflow.dynamics.gates import ChatteringError
 from mixflow.errors import DivergedError, SpecError
 from mixflow.models.gram_field import gram_field
@@ -339,7 +339,7 @@ def test_an_interrupt_keeps_what_was_computed():
 
 def test_chattering_is_a_named_error_with_the_run(monkeypatch):
     field = symmetric_field(Mixture(2), MEAN_FIELD)
-    monkeypatch.setattr(flow_module, "MOST_EVENTS", 2)
+    monkeypatch.setattr(walk, "MOST_EVENTS", 2)
     with pytest.raises(ChatteringError, match="switch without end") as caught:
         flow(field, field.y0, GradientFlow(until=2000.0))
     assert len(caught.value.run.events) == 3
