@@ -20,8 +20,6 @@ from ..progress import Progress
 from ..store import Run
 from .flow import event_variables, field_of
 
-MATRICES = ("w", "A", "G_K", "G_Q")
-
 
 def run_three_stage(task, transformer, method, engine, *, progress=False, certificate=True):
     """Run the three stages from the transformer's start and return the Run; `run.switches` says what ended each stage.
@@ -73,6 +71,11 @@ class Watch:
         """Refuse an event this task cannot have."""
         if not isinstance(end, Until):
             return
+        if end.quantity == "feature_margin" and self.model == "tokens":
+            raise SpecError(
+                "feature_margin says nothing on images, which have more dimensions than samples and can always be separated; "
+                "end the attention stage after a time, for example attention=300."
+            )
         if end.quantity == "feature_margin" and not self.listed:
             raise SpecError(
                 f"feature_margin needs the list of atoms, which classes = {self.task.classes} is too many for; "
@@ -93,7 +96,12 @@ class Watch:
                 history = expand(history, self.task.classes)
             if quantity == "feature_margin":
                 return np.atleast_1d(feature_margin(self.population, history["A"], samples=self.samples))
-            y_margin = margin(self.population, preactivation(self.population, history["w"], history["A"], self.bias))
+            z = (
+                history["z"]
+                if "z" in history
+                else preactivation(self.population, history["w"], history["A"], self.bias)
+            )
+            y_margin = margin(self.population, z)
             weight, hard = self.population.probabilities, self.population.hard
         return mean_loss(y_margin, weight) if quantity == "loss" else y_margin[..., ~hard].min(axis=-1)
 
@@ -196,14 +204,15 @@ def _dataset(task, transformer, method, engine, parts, switches, stopped, wall_t
     """The stages one after the other; the state at a switch is kept once."""
     skip = lambda i, x: x if i == 0 else x[1:]  # noqa: E731 (a stage begins where the one before ended)
     history = {
-        name: np.concatenate([skip(i, part["history"][name]) for i, part in enumerate(parts)]) for name in MATRICES
+        name: np.concatenate([skip(i, part["history"][name]) for i, part in enumerate(parts)])
+        for name in parts[0]["history"]
     }
     time = np.concatenate([skip(i, part["time"]) for i, part in enumerate(parts)])
     step = None
     if "steps" in parts[0]:
         step = np.concatenate([skip(i, part["steps"]) for i, part in enumerate(parts)])
     events = [event for part in parts for event in part["events"]]
-    final = engine.final(parts[-1]["state"][0]) if engine.name == "full" else None
+    final = engine.final(parts[-1]["state"][0]) if engine.name in ("full", "tokens") else None
     attributes = {
         "finished": int(not stopped),
         "switches": json.dumps(switches),
