@@ -84,7 +84,10 @@ class Run:
 
     @property
     def certificate(self):
-        """Flow only: the error bound, the drift of the conserved quantities, the work done; None for descent."""
+        """Flow only: the error bound, the drift of the conserved quantities, the work done; None for descent.
+
+        A dictionary; for three-stage flows a list of them, one for each stage.
+        """
         return json.loads(self.dataset.attrs["certificate"]) if "certificate" in self.dataset.attrs else None
 
     @property
