@@ -176,7 +176,7 @@ def printed(x, digits=10):
     if "e" in text:
         digits, power = text.split("e")
         raised = str(int(power)).translate(RAISED)
-        text = f"{digits}·10{raised}" if digits != "1" else f"10{raised}"
+        text = f"{digits}·10{raised}" if digits.strip("-") != "1" else digits.replace("1", f"10{raised}")
     return text.replace("-", "−")
 
 
