@@ -110,11 +110,14 @@ def load(path):
 
 def save(dataset, path):
     """Write `dataset` with its checksum to `path`, whole or not at all; returns the path."""
-    path = pathlib.Path(path)
+    return write_whole(path, packed(dataset))
+
+
+def packed(dataset):
+    """The bytes of the netCDF file, checksum included."""
     dataset = dataset.copy(deep=False)
     dataset.attrs = {**dataset.attrs, "sha256": checksum(dataset)}
-    content = bytes(dataset.to_netcdf(engine="h5netcdf"))
-    return write_whole(path, content)
+    return bytes(dataset.to_netcdf(engine="h5netcdf"))
 
 
 def write_whole(path, content):

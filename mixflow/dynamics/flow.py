@@ -123,18 +123,21 @@ class FlowResult:
     surface_error: float
 
 
-def flow(field, y0, method, *, start_time=0.0, stop=None, progress=None, tighten=1.0):
+def flow(field, y0, method, *, start_time=0.0, stop=None, progress=None, on_save=None, tighten=1.0):
     """Follow the gradient flow of a gated field from y0 at `start_time` to `method.until`.
 
     stop(t, y)           ends the flow where it rises to 0; it is negative while the flow should go on
     progress(t, until)   called after every step
+    on_save(t, y)        given the saved times (k,) and states (k, size) as they are computed
     tighten              factor on both tolerances, below what `method` admits (for the certificate)
 
     Ctrl-C ends the flow with `ended == "interrupted"` and everything computed so far; a state that leaves float64 raises
     DivergedError, endless switching ChatteringError, both with the partial result as `.run`.
     """
     start_time = real("start_time", start_time, least=0, below=method.until, fix="the flow ends at method.until")
-    walk = _Walk(field=field, method=method, t=start_time, y=np.array(y0, float), stop=stop, tighten=tighten)
+    walk = _Walk(
+        field=field, method=method, t=start_time, y=np.array(y0, float), stop=stop, on_save=on_save, tighten=tighten
+    )
     try:
         walk.begin()
         while not walk.ended:
@@ -159,6 +162,7 @@ class _Walk:
     t: float
     y: np.ndarray
     stop: object = None
+    on_save: object = None
     tighten: float = 1.0
     ended: str = ""
     h: float | None = None
@@ -350,11 +354,17 @@ class _Walk:
         self.times.extend(times)
         self.states.extend(states)
         self.saved += len(times)
+        self._show(times, states)
 
     def _keep_event(self):
         if self.method.save_at is None and (not self.times or self.times[-1] != self.t):
             self.times.append(self.t)
             self.states.append(self.y.copy())
+            self._show([self.t], self.y[None])
+
+    def _show(self, times, states):
+        if self.on_save is not None and len(times):
+            self.on_save(np.array(times), np.array(states))
 
     def _finish_if_due(self):
         self._check_finite()

@@ -16,12 +16,10 @@ from ..models.forward import margin, preactivation
 from ..models.symmetric import expand, type_margin
 from ..progress import Progress
 from ..store import Run
-from .flow import event_variables, field_of
-
-MATRICES = ("w", "A", "G_K", "G_Q")
+from .flow import event_variables, field_of, unpacked
 
 
-def run_three_stage(task, transformer, method, engine, *, progress=False):
+def run_three_stage(task, transformer, method, engine, *, progress=False, on_save=None):
     """Run the three stages from the transformer's start and return the Run; `run.switches` says what ended each stage."""
     began = clock.perf_counter()
     stages = method.stages(transformer.bias)
@@ -35,7 +33,9 @@ def run_three_stage(task, transformer, method, engine, *, progress=False):
     try:
         for number, (name, end, train_w, train_A) in enumerate(stages, start=1):
             note = lambda t, _, number=number, end=end: bar(number - 1 + min(1.0, t / limit(end)), 3)  # noqa: E731
-            part = inside(engine, task, transformer, method.method, state, time, end, (train_w, train_A), watch, note)
+            part = inside(
+                engine, task, transformer, method.method, state, time, end, (train_w, train_A), watch, note, on_save
+            )
             past.append(part)
             switches.append(_switch(number, name, end, time, part, watch))
             state, time, stopped = part["state"], part["time"][-1], part["stopped"]
@@ -66,6 +66,11 @@ class Watch:
         """Refuse an event this task cannot have."""
         if not isinstance(end, Until):
             return
+        if end.quantity == "feature_margin" and self.model == "tokens":
+            raise SpecError(
+                "feature_margin says nothing on images, which have more dimensions than samples and can always be separated; "
+                "end the attention stage after a time, for example attention=300."
+            )
         if end.quantity == "feature_margin" and not self.listed:
             raise SpecError(
                 f"feature_margin needs the list of atoms, which classes = {self.task.classes} is too many for; "
@@ -86,12 +91,17 @@ class Watch:
                 history = expand(history, self.task.classes)
             if quantity == "feature_margin":
                 return np.atleast_1d(feature_margin(self.population, history["A"], samples=self.samples))
-            y_margin = margin(self.population, preactivation(self.population, history["w"], history["A"], self.bias))
+            z = (
+                history["z"]
+                if "z" in history
+                else preactivation(self.population, history["w"], history["A"], self.bias)
+            )
+            y_margin = margin(self.population, z)
             weight, hard = self.population.probabilities, self.population.hard
         return mean_loss(y_margin, weight) if quantity == "loss" else y_margin[..., ~hard].min(axis=-1)
 
 
-def _descent_stage(engine, task, transformer, method, state, time, end, trained, watch, note):
+def _descent_stage(engine, task, transformer, method, state, time, end, trained, watch, note, on_save):
     """One stage by descent; events are looked for at every save."""
     rate, lanes = method.learning_rate, engine.lanes
     train_w, train_A = trained
@@ -109,6 +119,7 @@ def _descent_stage(engine, task, transformer, method, state, time, end, trained,
     history = descend(
         engine, start, parameters, done + steps_within(end, rate), method.save_every, first=done,
         progress=lambda at, total: note((at - done) * rate, total), stop=stop if event else None,
+        on_save=on_save and (lambda steps, part: on_save(rate * np.array(steps), engine.unstack(part, 0))),
     )  # fmt: skip
     saved, steps = engine.unstack(history.saved, 0), np.array(history.steps)
     stopped = "interrupted" if history.interrupted else "diverged" if history.diverged else None
@@ -133,7 +144,7 @@ def _lane(engine, state):
     }
 
 
-def _flow_stage(engine, task, transformer, method, state, time, end, trained, watch, note):
+def _flow_stage(engine, task, transformer, method, state, time, end, trained, watch, note, on_save):
     """One stage by the flow; an event is located by root finding."""
     field = field_of(task, transformer, engine.name, train_w=trained[0], train_attention=trained[1])
 
@@ -145,6 +156,7 @@ def _flow_stage(engine, task, transformer, method, state, time, end, trained, wa
     result = flow(
         field, field.y0 if state is None else state, stage, start_time=time,
         stop=excess if isinstance(end, Until) else None, progress=lambda t, _: note(t - time, 0),
+        on_save=unpacked(field, on_save),
     )  # fmt: skip
     times, states = result.times, result.states
     inside = times < result.time
@@ -185,14 +197,15 @@ def _dataset(task, transformer, method, engine, parts, switches, stopped, wall_t
     """The stages one after the other; the state at a switch is kept once."""
     skip = lambda i, x: x if i == 0 else x[1:]  # noqa: E731 (a stage begins where the one before ended)
     history = {
-        name: np.concatenate([skip(i, part["history"][name]) for i, part in enumerate(parts)]) for name in MATRICES
+        name: np.concatenate([skip(i, part["history"][name]) for i, part in enumerate(parts)])
+        for name in parts[0]["history"]
     }
     time = np.concatenate([skip(i, part["time"]) for i, part in enumerate(parts)])
     step = None
     if "steps" in parts[0]:
         step = np.concatenate([skip(i, part["steps"]) for i, part in enumerate(parts)])
     events = [event for part in parts for event in part["events"]]
-    final = engine.final(parts[-1]["state"][0]) if engine.name == "full" else None
+    final = engine.final(parts[-1]["state"][0]) if engine.name in ("full", "tokens") else None
     attributes = {
         "finished": int(not stopped),
         "switches": json.dumps(switches),
