@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from mixflow import experiments
-from mixflow.experiments.shape import Results, between, equal, mean_interval, near, printed, quiet, shown
+from mixflow.experiments.shape import Results, between, equal, near, printed, quiet, shown
 from mixflow.report.tables import csv_table, write_series
 
 ALL = [experiments.experiment(name) for name in experiments.NAMES]
@@ -73,13 +73,6 @@ def test_checks():
     assert equal("a", "", 3, 3).ok
     assert shown("a", "", 3).ok is None
     assert printed(-1e-5) == "−10⁻⁵"
-
-
-def test_intervals_are_students():
-    mean, low, high = mean_interval([1.0, 2.0, 3.0])
-    assert mean == 2.0
-    assert high - mean == pytest.approx(mean - low) == pytest.approx(4.302652730 / math.sqrt(3))
-    assert mean_interval([5.0]) == (5.0, None, None)
 
 
 def test_csv_names_every_axis(tmp_path):
