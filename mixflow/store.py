@@ -143,6 +143,14 @@ def write_whole(path, content):
     return path
 
 
+def make_folder(folder):
+    """Make an output folder, or say in one sentence why not."""
+    try:
+        pathlib.Path(folder).mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise StoreError(f"cannot make the folder {folder}: {error.strerror}; choose another with --out.") from None
+
+
 def open_dataset(path):
     """The dataset in `path`, in memory, after its checksum was verified."""
     import xarray

@@ -15,6 +15,10 @@ def flags():
             ["--only"],
             {"action": "append", "metavar": "NAME", "help": f"run only this experiment (repeatable): {_experiments()}"},
         ),
+        (
+            ["--mnist"],
+            {"metavar": "DIR", "help": "folder with the official MNIST files (default: the embedded subset)"},
+        ),
         (["--out"], {"metavar": "DIR", "default": "results", "help": "folder of the report"}),
         *JSON,
     ]
@@ -24,7 +28,9 @@ def run(options):
     from ..report.reproduce import one_name, reproduce
     from ..report.words import outcome
 
-    report = reproduce(options.out, only=[one_name(name) for name in options.only or ()], full=options.full)
+    changed = {"mnist": {"source": options.mnist}} if options.mnist else {}
+    only = [one_name(name) for name in options.only or ()]
+    report = reproduce(options.out, only=only, full=options.full, changed=changed)
     print(json.dumps(report, allow_nan=False) if options.json else outcome(report, options.out))
     return DONE if report["ok"] else FAILED
 

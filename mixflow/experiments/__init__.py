@@ -8,6 +8,9 @@ _HOME = {
     "width": "width",
     "geometry": "geometry",
     "classes": "classes",
+    "construction": "construction",
+    "mnist": "images",
+    "claims": "claims",
 }
 NAMES = tuple(_HOME)
 

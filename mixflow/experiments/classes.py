@@ -5,13 +5,14 @@ import math
 import numpy as np
 
 from ..dynamics.descent import GradientDescent
+from ..measure.seeds import mean_interval
 from ..models.transformer import Transformer
 from ..plot.columns import plot_columns
 from ..plot.slope import plot_slopes
 from ..tasks.mixture import Mixture
 from ..training import train, train_many
 from .curves import curves, first_below
-from .shape import Experiment, Picture, Results, Setting, equal, mean_interval, near, shown
+from .shape import Experiment, Picture, Results, Setting, equal, near, shown
 from .simultaneous import ORDER, in_order
 
 # docs/mathematics.md §3 and §4, from a program that shares nothing with this one: the loss after 39,999 steps, and the time

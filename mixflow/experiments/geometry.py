@@ -5,7 +5,7 @@ import math
 import numpy as np
 
 from ..dynamics.descent import GradientDescent
-from ..measure.seeds import interval
+from ..measure.seeds import interval, mean_interval
 from ..measure.separability import feature_margin
 from ..measure.stages import detect
 from ..models.forward import features
@@ -13,7 +13,7 @@ from ..models.transformer import Transformer
 from ..plot.geometry import plot_margins, plot_plane
 from ..tasks.mixture import Mixture
 from ..training import train, train_many
-from .shape import Experiment, Picture, Results, Setting, between, equal, mean_interval, near, shown
+from .shape import Experiment, Picture, Results, Setting, between, equal, near, shown
 
 CONFIG = {
     "learning_rate": Setting(0.1, "the paper's"),

@@ -8,8 +8,6 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-import numpy as np
-
 SAME = (
     1e-6  # relative tolerance of `mixflow verify` unless a check states its own: rounding of another machine, no more
 )
@@ -156,17 +154,6 @@ def shown(name, says, measured, *, low=None, high=None, tolerance=SAME):
     return Check(name, says, float(measured), low=_real(low), high=_real(high), tolerance=tolerance)
 
 
-def mean_interval(values, level=0.95):
-    """Mean and Student's t-interval of it: (mean, low, high); low and high are None with fewer than two values."""
-    from scipy.stats import t as student
-
-    x = np.asarray(values, float)
-    if len(x) < 2:
-        return float(x.mean()) if len(x) else math.nan, None, None
-    half = student.ppf((1 + level) / 2, len(x) - 1) * x.std(ddof=1) / math.sqrt(len(x))
-    return float(x.mean()), float(x.mean() - half), float(x.mean() + half)
-
-
 RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 
@@ -176,7 +163,7 @@ def printed(x, digits=10):
     if "e" in text:
         digits, power = text.split("e")
         raised = str(int(power)).translate(RAISED)
-        text = f"{digits}·10{raised}" if digits != "1" else f"10{raised}"
+        text = f"{digits}·10{raised}" if digits.strip("-") != "1" else digits.replace("1", f"10{raised}")
     return text.replace("-", "−")
 
 

@@ -12,7 +12,7 @@ from ..training import train, train_many
 from .curves import curves, first_below
 from .shape import Experiment, Picture, Results, Setting, between, equal, near, shown
 
-ORDER = ("neurons", "attention", "convergence")
+ORDER = ["neurons", "attention", "convergence"]
 # docs/mathematics.md §3, from a program that shares nothing with this one: the end of the run with ω = 0.3, b = 1/2, η = 0.1
 # after 20,000 steps, and the number of steps after which the loss is first below a level.
 END = {

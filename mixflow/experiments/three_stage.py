@@ -4,12 +4,13 @@ import math
 
 from ..dynamics.descent import GradientDescent
 from ..dynamics.three_stage import ThreeStage
+from ..measure.seeds import mean_interval
 from ..models.transformer import Transformer
 from ..plot.columns import plot_columns
 from ..tasks.mixture import Mixture
 from ..training import train, train_many
 from .curves import curves
-from .shape import Experiment, Picture, Results, Setting, equal, mean_interval, near, shown
+from .shape import Experiment, Picture, Results, Setting, equal, near, shown
 from .simultaneous import ORDER, in_order
 
 # docs/mathematics.md §6, from a program that shares nothing with this one: the loss after each stage.

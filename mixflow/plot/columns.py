@@ -28,7 +28,7 @@ def plot_columns(runs, *, scale="log"):
                 run.dataset,
                 attention_lines(run.dataset),
                 "attention score, head +",
-                legend="lower left" if first else None,
+                legend=None,
             )
             loss.set_title(title, pad=26)
             time_axis(attention, run.dataset.time.values, scale)
@@ -36,4 +36,6 @@ def plot_columns(runs, *, scale="log"):
                 shade(panel, run.stages, label=panel is loss)
                 if not first:
                     panel.set_ylabel("")
+        # Below the panels: four long labels would cover some curve wherever they stood in a narrow one.
+        figure.legend(*panels[2, 0].get_legend_handles_labels(), loc="outside lower center", ncols=2)
         return figure

@@ -31,13 +31,13 @@ def plot_plane(series, run, times):
 
 
 def _samples(panel, at):
-    """Label + points up and label − down, so that two samples on one point show as a star; easy ones are hollow."""
+    """Label + points up and label − down, the second smaller, so that both show where they coincide; easy ones are hollow."""
     for kind, hard in (("easy", False), ("hard", True)):
         for label, marker in ((1, "^"), (-1, "v")):
             chosen = (at.hard.values == hard) & (at.label.values == label)
             colour = COLOURS[kind]
             panel.plot(
-                at.identifier.values[chosen], at.vote.values[chosen], marker, ls="none", ms=9, color=colour,
+                at.identifier.values[chosen], at.vote.values[chosen], marker, ls="none", ms=11 if label > 0 else 7, color=colour,
                 mfc=colour if hard else "none",
                 mec="#ffffff" if hard else colour, mew=0.9 if hard else 1.3, label=f"{kind}, label {'+' if label > 0 else '−'}",
             )  # fmt: skip

@@ -36,3 +36,20 @@ def plot_slopes(lines, *, slope, xlabel, ylabel, spread=None, ticks=None):
             axes.yaxis.minorticks_off()
         axes.legend()
         return figure
+
+
+def plot_curves(lines, *, xlabel, ylabel):
+    """A Figure of `lines` (label -> (x, y)) with markers on plain axes."""
+    from matplotlib import rc_context
+    from matplotlib.figure import Figure
+
+    with rc_context(RC):
+        figure = Figure(figsize=(5.6, 3.4))
+        axes = figure.subplots()
+        for i, (label, (x, y)) in enumerate(lines.items()):
+            colour, marker = SERIES[i % len(SERIES)]
+            dash = "-" if i < len(SERIES) else "--"
+            axes.plot(x, y, dash, marker=marker, ms=4, lw=1, color=colour, label=label)
+        axes.set(xlabel=xlabel, ylabel=ylabel)
+        axes.legend()
+        return figure

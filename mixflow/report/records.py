@@ -22,7 +22,7 @@ from .tables import write_series
 
 RECORD_VERSION = 1
 # Rooms that show numbers but make none: changing them calls for a new page, not for new runs.
-SHOWING = ("cli.py", "__main__.py", "report", "playground", "progress.py")
+SHOWING = ("cli.py", "__main__.py", "commands", "report", "playground", "progress.py")
 NUMERIC = ("python", "jax", "jaxlib", "numpy", "scipy")
 
 

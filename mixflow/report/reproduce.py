@@ -1,6 +1,5 @@
 """Run the experiments, or take those already finished, and write the report."""
 
-import contextlib
 import datetime
 import json
 import pathlib
@@ -11,15 +10,17 @@ from ..errors import SpecError, StoreError
 from ..experiments import NAMES, experiment
 from ..progress import duration
 from ..provenance import provenance, threads
-from ..store import write_whole
+from ..store import make_folder, write_whole
 from .records import code_version, dump, perform, stored
 from .render import render
 
 REPORT_VERSION = 1
 
 
-def reproduce(folder="results", *, only=(), full=False, stream=None):
+def reproduce(folder="results", *, only=(), full=False, changed=None, stream=None):
     """Run what is asked for (everything, by default) and write the report into `folder`; returns its content.
+
+    changed  {experiment: {setting: value}} in place of the quick or full values
 
     Experiments finished before in this folder, with the same settings and code, are not run again and are part of the
     report as well, asked for or not.
@@ -27,7 +28,10 @@ def reproduce(folder="results", *, only=(), full=False, stream=None):
     folder = pathlib.Path(folder)
     make_folder(folder)
     wanted = [experiment(name) for name in only] or [experiment(name) for name in NAMES]
-    kept = {each.name: stored(folder, each, each.settings(full)) for each in map(experiment, NAMES)}
+    settings = {
+        each.name: {**each.settings(full), **(changed or {}).get(each.name, {})} for each in map(experiment, NAMES)
+    }
+    kept = {name: stored(folder, experiment(name), settings[name]) for name in NAMES}
     kept = {name: record for name, record in kept.items() if record}
     watch = Watch([each for each in wanted if each.name not in kept], full, sys.stderr if stream is None else stream)
     ran = []
@@ -36,7 +40,7 @@ def reproduce(folder="results", *, only=(), full=False, stream=None):
             watch.note(f"{each.name}: finished before, not run again")
             continue
         watch.begin(each)
-        kept[each.name] = perform(folder, each, each.settings(full), full=full, progress=watch)
+        kept[each.name] = perform(folder, each, settings[each.name], full=full, progress=watch)
         ran.append(each.name)
         watch.end(each, kept[each.name])
     report = _report([kept[name] for name in NAMES if name in kept], full, ran)
@@ -92,16 +96,6 @@ def read_report(path):
     if version != REPORT_VERSION:
         raise StoreError(f"{file} has report version {version}, this mixflow reads {REPORT_VERSION}; update mixflow.")
     return report, file.parent
-
-
-def make_folder(folder):
-    """Make the output folder, or say in one sentence why not."""
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        with contextlib.suppress(FileNotFoundError):
-            (folder / "records").mkdir(exist_ok=True)
-    except OSError as error:
-        raise StoreError(f"cannot make the folder {folder}: {error.strerror}; choose another with --out.") from None
 
 
 def one_name(text):
