@@ -1,6 +1,6 @@
 """Do the classes stay equal? Growth of perturbations by symmetry type for K = 2 … 6, and the asymmetry of finite-width seeds.
 
-    python -m mixflow.experiments.claims_stability 2 3 4 5 6
+python -m mixflow.experiments.claims_stability 2 3 4 5 6
 """
 
 import json
