@@ -35,7 +35,6 @@ def plot_learning_time(result):
         residuals.set_ylabel("residual of log T")
         residuals.set_xlabel("classes K")
         _phases(phases, result["phases"])
-        figure.tight_layout()
         return figure
 
 
@@ -80,5 +79,4 @@ def plot_critical(points):
         right.axhline(0, color="#bbbbbb", lw=0.6)
         right.set_xlabel("grid point, by actual time")
         right.set_ylabel("relative error; band: comparison systems")
-        figure.tight_layout()
         return figure

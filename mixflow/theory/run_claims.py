@@ -10,7 +10,7 @@ import numpy as np
 
 from ..measure.invariants import drift, smallest_eigenvalue
 from ..measure.separability import feature_margin
-from ..measure.stages import detect
+from ..measure.stages import detect, switch_off
 from .finding import FAILS, HOLDS, SILENT, Finding
 
 SEPARATED = 0.1  # feature margin of the hard samples: K = 2 starts at 0 and is at 0.48 after t = 2000
@@ -46,18 +46,18 @@ def neurons_align(data, task, transformer):
         raise Silent("the closed form is for K = 2 at infinite width")
     if transformer.bias <= 0 or transformer.omega >= 1 or transformer.tie_values:
         raise Silent("it needs 0 < b, ω < 1 and untied values")
-    T1 = detect(data)[0]
-    if not T1.found or not T1.complete:
+    off = switch_off(data["time"].values, data["z"].transpose("time", ...).values.reshape(data.sizes["time"], -1))
+    if off is None:
         return math.nan, False, {"reason": "no neuron switches off"}
     predicted = 9 * transformer.bias + 4.5 * math.expm1(2 * transformer.bias)
-    before = data.isel(time=data["time"].values < T1.end)
+    before = data.isel(time=data["time"].values < off)
     c = np.array([name.startswith("c") for name in data["feature"].values])
     stray = float(np.abs(before["w"].values[..., c]).max(initial=0.0))
-    ratio = T1.end / predicted
+    ratio = off / predicted
     return (
         ratio,
         abs(ratio - 1) < 0.03 and stray < 1e-9,
-        {"switch_off": T1.end, "predicted": predicted, "largest_wc": stray},
+        {"switch_off": off, "predicted": predicted, "largest_wc": stray},
     )
 
 
