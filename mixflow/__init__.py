@@ -12,6 +12,7 @@ _HOME = {
     "Interrupted": "errors",
     "MixflowError": "errors",
     "Mixture": "tasks",
+    "Mnist": "tasks",
     "Run": "store",
     "Sample": "tasks",
     "SpecError": "errors",
@@ -20,6 +21,7 @@ _HOME = {
     "Transformer": "models.transformer",
     "Until": "dynamics",
     "compare": "side_by_side",
+    "construct": "models.construct",
     "extend": "training",
     "load": "store",
     "open_sweep": "sweeping",
@@ -28,7 +30,7 @@ _HOME = {
     "train_many": "training",
 }
 
-__all__ = sorted(_HOME)
+__all__ = list(_HOME)
 
 
 def __getattr__(name):
