@@ -3,14 +3,20 @@
 The lanes are K = 2 mean-field runs that differ in ω, so no lane's work can be shared with another's.
 """
 
+import importlib.metadata
+import subprocess
 import sys
 import time
 from pathlib import Path
 
 import numpy as np
 
-BIAS, LEARNING_RATE = 0.5, 0.1
 ROOT = Path(__file__).parents[1]
+sys.path.insert(0, str(ROOT))  # time the package beside this folder, installed or not
+
+from mixflow.models.lanes import LANES  # noqa: E402 (after the path)
+
+BIAS, LEARNING_RATE = 0.5, 0.1
 
 
 def omegas(lanes):
@@ -18,8 +24,8 @@ def omegas(lanes):
     return 0.30 + 0.01 * np.arange(lanes)
 
 
-def engine_microseconds_per_step(lanes, steps=20_000, repeats=5):
-    """Best time of one descent step of all `lanes` together, compilation excluded, and the state after `steps` steps.
+def engine_call(lanes, steps):
+    """A run of `steps` steps of `lanes` ≤ LANES trajectories, compiled: (call, state), state() after the last call.
 
     The state has shape (2 heads, 52, lanes); the 52 numbers are w (4), A (16), G_K (16), G_Q (16), rows first.
     """
@@ -30,25 +36,26 @@ def engine_microseconds_per_step(lanes, steps=20_000, repeats=5):
 
     engine = Gram(Mixture(classes=2).population())
     runs = [Transformer(omega=omega, bias=BIAS) for omega in omegas(lanes)]
-    spare = [runs[0]] * (engine.lanes - lanes)  # a single run fills the other lanes with itself, as `train` does
-    rate = np.full(engine.lanes, LEARNING_RATE)
-    starts = [engine.start(run) for run in [*runs, *spare]]
-    parameters = engine.parameters([*runs, *spare], rate, rate)
+    runs += [runs[0]] * (LANES - lanes)  # a single run fills the other lanes with itself, as `train` does
+    rate = np.full(LANES, LEARNING_RATE)
+    starts = [engine.start(run) for run in runs]
+    parameters = engine.parameters(runs, rate, rate)
     results = []
 
     def call():
         results[:] = [descend(engine, starts, parameters, steps, save_every=steps)]
 
+    def state():
+        last = [engine.unstack(results[0].saved, lane) for lane in range(lanes)]
+        parts = ("w", "A", "G_K", "G_Q")
+        return np.stack([np.concatenate([x[p][-1].reshape(2, -1) for p in parts], axis=1) for x in last], axis=-1)
+
     call()
-    seconds = best_of(repeats, call)
-    last = [engine.unstack(results[0].saved, lane) for lane in range(lanes)]
-    state = [np.concatenate([x[name][-1].reshape(2, -1) for name in ("w", "A", "G_K", "G_Q")], axis=1) for x in last]
-    return seconds / steps * 1e6, np.stack(state, axis=-1)
+    return call, state
 
 
 def reference_state(omega, steps):
     """The same run by minimal.py, an independent program, in the layout above without the lane axis."""
-    sys.path.insert(0, str(ROOT))
     import minimal
 
     minimal.OMEGA = omega
@@ -58,14 +65,28 @@ def reference_state(omega, steps):
     return np.concatenate([part.reshape(2, -1) for part in state], axis=1)
 
 
-def best_of(repeats, call):
-    """The least wall time of `repeats` calls, in seconds: on a shared machine noise only adds."""
-    times = []
+def best_of(repeats, calls, clock=time.process_time):
+    """The least time of `repeats` calls of each, in seconds: noise only adds. They take turns, to see the same machine.
+
+    The clock counts the processor time of this process, which on one core is its wall time less what other programs
+    took: on a busy machine wall time favours whichever side has the shorter run.
+    """
+    best = dict.fromkeys(calls, float("inf"))
     for _ in range(repeats):
-        begin = time.perf_counter()
-        call()
-        times.append(time.perf_counter() - begin)
-    return min(times)
+        for name, call in calls.items():
+            begin = clock()
+            call()
+            best[name] = min(best[name], clock() - begin)
+    return best
+
+
+def versions(compiler=None):
+    """Versions of what is timed, for the record."""
+    found = {name: importlib.metadata.version(name) for name in ("jax", "jaxlib", "numpy")}
+    if compiler:
+        done = subprocess.run([compiler, "--version"], capture_output=True, text=True)
+        found["compiler"] = done.stdout.splitlines()[0] if done.stdout else compiler
+    return found
 
 
 def machine():

@@ -1,37 +1,47 @@
 """mixflow: the laboratory for watching a transformer learn a hidden correspondence, exactly."""
 
-from .compare import compare
-from .dynamics import GradientDescent, GradientFlow, ThreeStage, Until
-from .dynamics.gates import ChatteringError
-from .errors import DivergedError, Interrupted, MixflowError, SpecError, StoreError
-from .models.construct import construct
-from .models.transformer import Transformer
-from .store import Run, load
-from .tasks import FiniteTask, Mixture, Sample
-from .train import extend, train, train_many
-
 __version__ = "0.1.0"
 
-__all__ = [
-    "ChatteringError",
-    "DivergedError",
-    "FiniteTask",
-    "GradientDescent",
-    "GradientFlow",
-    "Interrupted",
-    "MixflowError",
-    "Mixture",
-    "Run",
-    "Sample",
-    "SpecError",
-    "StoreError",
-    "ThreeStage",
-    "Transformer",
-    "Until",
-    "compare",
-    "construct",
-    "extend",
-    "load",
-    "train",
-    "train_many",
-]
+# The public names and the module each lives in. They are imported on first use: `mixflow --help` then needs no NumPy.
+_HOME = {
+    "ChatteringError": "dynamics.gates",
+    "DivergedError": "errors",
+    "FiniteTask": "tasks",
+    "GradientDescent": "dynamics",
+    "GradientFlow": "dynamics",
+    "Interrupted": "errors",
+    "MixflowError": "errors",
+    "Mixture": "tasks",
+    "Mnist": "tasks",
+    "Run": "store",
+    "Sample": "tasks",
+    "SpecError": "errors",
+    "StoreError": "errors",
+    "ThreeStage": "dynamics",
+    "Transformer": "models.transformer",
+    "Until": "dynamics",
+    "compare": "side_by_side",
+    "construct": "models.construct",
+    "extend": "training",
+    "load": "store",
+    "open_sweep": "sweeping",
+    "sweep": "sweeping",
+    "train": "training",
+    "train_many": "training",
+}
+
+__all__ = list(_HOME)
+
+
+def __getattr__(name):
+    if name not in _HOME:
+        raise AttributeError(f"module 'mixflow' has no attribute {name!r}")
+    from importlib import import_module
+
+    value = getattr(import_module(f".{_HOME[name]}", __name__), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__():
+    return [*__all__, "__version__"]

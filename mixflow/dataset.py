@@ -45,6 +45,8 @@ def build(
             variables |= _feature_variables(task, expand(history, task.classes), transformer.bias)
         else:
             variables |= _type_variables(task, history, transformer.bias)
+    elif model == "tokens":
+        variables |= _token_variables(task, history)
     else:
         variables |= _feature_variables(task, history, transformer.bias)
     for name, value in (final or {}).items():
@@ -99,6 +101,36 @@ def _feature_variables(task, history, bias):
     if hasattr(task, "held_out"):
         variables["loss_test"] = ("time", mean_loss(m, task.held_out))
         variables["accuracy_test"] = ("time", mean_accuracy(m, task.held_out))
+    return variables
+
+
+def _token_variables(task, history):
+    """Samples with images of their own: the same names, averaged over training samples; held-out ones end in _test.
+
+    w, A, G_K and G_Q are between identifiers and class-mean images: the means over all images of what each image has.
+    """
+    t = task.tokens
+    variables = {
+        "w": (("time", "head", "feature"), history["w"]),
+        **{name: (("time", "head", "key", "query"), history[name]) for name in MATRICES},
+    }
+    for part, suffix in ((t.train, ""), (t.test, "_test")):
+        weight = np.ones(len(part.labels))  # every sample counts once
+        z, sample = history[f"z{suffix}"], f"sample{suffix or '_train'}"
+        on = np.maximum(z, 0)
+        m = part.labels * (on[:, 0] - on[:, 1])
+        averages = _averages(m, weight, part.hard)
+        averages |= {
+            "accuracy_easy": ("time", mean_accuracy(m, weight * ~part.hard)),
+            "accuracy_hard": ("time", mean_accuracy(m, weight * part.hard)),
+            "label": (sample, part.labels),
+            "hard": (sample, part.hard),
+            "margin": (("time", sample), m),
+            "z": (("time", "head", sample), z),
+        }
+        variables |= {f"{name}{suffix}": value for name, value in averages.items()}
+    for side in ("train", "test"):  # the split: which images of the source each side may use
+        variables[f"{side}_images"] = (f"image_{side}", np.concatenate(task.split[side]))
     return variables
 
 

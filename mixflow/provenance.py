@@ -6,17 +6,15 @@ import os
 import pathlib
 import platform
 import shlex
-import subprocess
 import sys
-from importlib import metadata
 
-PACKAGES = ("mixflow", "jax", "jaxlib", "numpy", "scipy", "xarray", "h5netcdf")
+PACKAGES = ("mixflow", "jax", "jaxlib", "numpy", "scipy", "xarray", "h5netcdf", "matplotlib")
 
 
 def provenance():
     """Attributes of a dataset, as strings."""
     return {
-        "versions": json.dumps({"python": platform.python_version(), **_versions()}),
+        "versions": json.dumps(versions()),
         "commit": _commit(),
         "command": shlex.join([pathlib.Path(sys.argv[0]).name or "python", *sys.argv[1:]]),
         "hardware": json.dumps(_hardware()),
@@ -24,8 +22,22 @@ def provenance():
     }
 
 
+def versions():
+    """Installed versions of Python and of everything numbers or figures depend on."""
+    return {"python": platform.python_version(), **_installed()}
+
+
+def threads():
+    """How many processors this process may use, and what limits its libraries' threads."""
+    allowed = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    limits = {name: os.environ[name] for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS") if name in os.environ}
+    return ", ".join([f"{allowed} processors allowed", *(f"{name} = {value}" for name, value in limits.items())])
+
+
 @functools.cache
-def _versions():
+def _installed():
+    from importlib import metadata  # slow to import, and only needed when a dataset is made
+
     found = {}
     for name in PACKAGES:
         try:
@@ -38,6 +50,8 @@ def _versions():
 @functools.cache
 def _commit():
     """The commit of the source tree mixflow runs from, with +changes if it was edited since."""
+    import subprocess
+
     here = pathlib.Path(__file__).resolve().parent
     if not (here.parent / ".git").exists():
         return "unknown: not run from a git checkout"

@@ -41,7 +41,8 @@ def table(run, *, provenance=False):
     K = task.get("classes") or task.get("task", {}).get("classes")
     what = f"{K}-mixture" if K else f"task with {len(task['atoms'])} atoms"
     lines = [
-        f"{what}, width {transformer['width']}, ω = {transformer['omega']:g}, b = {transformer['bias']:g}, model {facts['model']}",
+        f"{what}, width {transformer['width']}, ω = {transformer['omega']:g}, b = {transformer['bias']:g}, "
+        f"model {facts['model']}",
         f"t = {facts['time']:g}   loss {facts['loss']:.10g}   accuracy {facts['accuracy']:.4g}"
         + (f"   held-out accuracy {facts['accuracy_test']:.4g}" if "accuracy_test" in facts else ""),
         "",

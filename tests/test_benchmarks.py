@@ -1,4 +1,4 @@
-"""The benchmarks start, explain themselves, and the C kernel computes what minimal.py computes."""
+"""The benchmarks start, explain themselves, and compare programs that compute the same thing."""
 
 import json
 import shutil
@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 FOLDER = Path(__file__).parents[1] / "benchmarks"
-SCRIPTS = sorted(path.name for path in FOLDER.glob("against_*.py"))
+SCRIPTS = sorted(path.name for path in FOLDER.glob("*.py") if path.name != "engine.py")
 
 
 def run(script, *arguments):
@@ -24,10 +24,20 @@ def test_help(script):
 
 
 @pytest.mark.skipif(not shutil.which("gcc"), reason="no C compiler")
-def test_c_kernel_agrees_with_minimal():
-    done = run("against_c.py", "--without-engine", "--steps", "1000", "--json")
+def test_c_kernel_agrees_with_minimal_and_the_engine():
+    done = run("against_c.py", "--steps", "1000", "--repeats", "1", "--json")
     assert done.returncode == 0, done.stderr
-    assert json.loads(done.stdout)["kernel_error"] < 1e-9
+    result = json.loads(done.stdout)
+    assert max(result["kernel_error"], result["engine_error"]) < 1e-9
+    assert result["engine_over_kernel"] > 0
+
+
+def test_symmetric_scaling_reports_an_exponent():
+    done = run("symmetric_scaling.py", "--points", "2", "--steps", "2", "--repeats", "1", "--json")
+    assert done.returncode == 0, done.stderr
+    result = json.loads(done.stdout)
+    assert result["classes"] == [100, 1000]
+    assert len(result["us_per_step"]) == 2
 
 
 def test_missing_compiler_is_one_clear_sentence():

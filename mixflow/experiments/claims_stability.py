@@ -13,7 +13,7 @@ from ..models.transformer import Transformer
 from ..tasks.mixture import Mixture
 from ..theory.finding import interval
 from ..theory.stability import descent_growth, seed_growth
-from ..train import train_many
+from ..training import train_many
 
 # Loss 0.1 on the symmetric solution, by descent with rate 0.1. The flow agrees except at K = 5: 2144 (docs/findings.md).
 TIMES = {2: 246.0, 3: 735.0, 4: 1427.0, 5: 3136.0, 6: 4720.0}

@@ -18,7 +18,7 @@ from ..models.symmetric_field import symmetric_field
 from ..models.transformer import Transformer
 from ..store import write_whole
 from ..tasks.mixture import Mixture
-from ..train import train
+from ..training import train
 
 LEARNED = 0.1  # the loss at which the task counts as learned
 CLASSES = (2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 17, 20, 24, 28, 34, 40, 48, 57, 68, 80, 100)

@@ -46,3 +46,14 @@ def interval(stage_lists, level=0.95):
         half = student.ppf((1 + level) / 2, len(x) - 1) * x.std(ddof=1) / math.sqrt(len(x)) if len(x) > 1 else math.nan
         result[name, side] = Boundary(float(mean), float(mean - half), float(mean + half), len(x), len(stage_lists))
     return result
+
+
+def mean_interval(values, level=0.95):
+    """(mean, low, high) of one number over seeds, by Student's t; low and high are NaN for a single value."""
+    from scipy.stats import t as student
+
+    x = np.asarray(values, float)
+    mean, half = float(x.mean()), math.nan
+    if len(x) > 1:
+        half = float(student.ppf((1 + level) / 2, len(x) - 1) * x.std(ddof=1) / math.sqrt(len(x)))
+    return mean, mean - half, mean + half

@@ -1,10 +1,15 @@
-"""The exact Gram reduction: descent on (w, A, G_K, G_Q), equal to training every weight, at any width (docs/mathematics.md §3, §8)."""
+"""The exact Gram reduction: descent on (w, A, G_K, G_Q), at any width (docs/mathematics.md §3, §8).
+
+Equal to training every weight, step for step.
+"""
 
 import numpy as np
 
 from ..jaxed import jax
-from .lanes import LANES, contract, exp, keep, logistic, product, transpose
+from .lanes import LANES, exp, logistic, product, stages, transpose
 from .transformer import start
+
+UNROLL = 24  # atoms up to which sums are written out (K ≤ 3); beyond, a matrix product compiles faster
 
 
 class Gram:
@@ -18,6 +23,7 @@ class Gram:
 
     def __init__(self, task, tie_values=False):
         self.task, self.tie_values = task, tie_values
+        self.rows = Rows(task.count, task.length)
 
     @property
     def key(self):
@@ -54,64 +60,73 @@ class Gram:
         return state
 
     def step(self, i, state, parameters):
-        """One step of gradient descent, with its second-order terms (docs/mathematics.md §8)."""
+        """One step of gradient descent, with its second-order terms (docs/mathematics.md §8); P = η Γ g, Q = η g Γ."""
         w, A, G_K, G_Q = state["w"], state["A"], state["G_K"], state["G_Q"]
+        stage, T = stages(parameters["probability"]), transpose
         g_w, g = self.gradient(w, A, parameters)
-        h_w, h = keep(parameters["eta_w"] * g_w, parameters["eta_A"] * g)
+        h = stage(lambda eta, g: eta * g, parameters["eta_A"], g)
+        h_w, P, Q = parameters["eta_w"] * g_w, h, h
         if not np.array_equal(self.task.gram, np.eye(len(self.task.gram))):
             Γ = self.task.gram[:, :, None]
-            h_w = sum(Γ[:, k] * h_w[k] for k in range(len(Γ)))
-            P, Q = keep(product(Γ, h), product(h, Γ))
-        else:
-            P = Q = h
-        PA, GQ, PG, AQ = keep(product(P, transpose(A)), product(G_K, Q), product(P, G_Q), product(transpose(A), Q))
+            h_w = product(Γ, h_w[:, None])[:, 0]
+            P, Q = stage(lambda h: product(Γ, h), h), stage(lambda h: product(h, Γ), h)
+        PA = stage(lambda P, A: product(P, T(A)), P, A)
+        AQ = stage(lambda A, Q: product(T(A), Q), A, Q)
+        GQ, PG = stage(product, G_K, Q), stage(product, P, G_Q)
         return {
             "w": w - h_w,
-            "A": A - (GQ + PG) + product(PA, Q),
-            "G_K": G_K - (PA + transpose(PA)) + product(PG, transpose(P)),
-            "G_Q": G_Q - (AQ + transpose(AQ)) + product(transpose(Q), GQ),
+            "A": stage(lambda A, GQ, PG, PA, Q: A - (GQ + PG) + product(PA, Q), A, GQ, PG, PA, Q),
+            "G_K": stage(lambda G, PA, PG, P: G - (PA + T(PA)) + product(PG, T(P)), G_K, PA, PG, P),
+            "G_Q": stage(lambda G, AQ, GQ, Q: G - (AQ + T(AQ)) + product(T(Q), GQ), G_Q, AQ, GQ, Q),
         }
 
     def gradient(self, w, A, parameters):
-        """∂loss/∂w (F, lanes) and g = ∂loss/∂A (F, F, lanes), both heads, in feature coordinates (docs/mathematics.md §8).
+        """∂loss/∂w (F, lanes) and g = ∂loss/∂A (F, F, lanes), both heads, in feature coordinates.
+
+        The lines of docs/mathematics.md §8, each a stage: computed once and stored.
 
         With token types τ, E[k,q] = exp(score of key k for query q), counts M[a,τ] and values u_τ:
             Z_aq = Σ_k M[a,k] E[k,q],   O_aq = Σ_k M[a,k] u_k E[k,q] / Z_aq,   z_a = b + (1/L_a) Σ_q M[a,q] O_aq.
+        Arrays over pairs (a, q) exist only where q stands in a: shape (m, T, lanes), see `Rows`.
         """
-        jnp, task = jax().numpy, self.task
-        f, c, M = task.token_feature, task.token_coefficient, task.count
-        T = len(f)
+        jnp, task, rows = jax().numpy, self.task, self.rows
+        stage = stages(parameters["probability"])
+        f, c = task.token_feature, task.token_coefficient
         cc = (c[:, None] * c)[:, :, None]
-        u = c[:, None] * w[f]
         if np.all(np.abs(cc) == 1):  # signs only: e^{-x} is 1/e^x, which saves most of the exponentials
-            e = keep(exp(A))
-            E = jnp.where(cc > 0, e[f][:, f], (1 / e)[f][:, f])
+            e = stage(exp, A)
+            inverse = stage(lambda e: 1 / e, e)
+            E = stage(lambda e, inverse: jnp.where(cc > 0, e[f][:, f], inverse[f][:, f]), e, inverse)
         else:
-            E = exp(cc * A[f][:, f])
-        E, uE = keep(E, u[:, None] * E)
-        Z, N = contract(M, E), contract(M, uE)  # (n, T, lanes)
-        share = (M / task.length[:, None])[:, :, None] / jnp.where(M[:, :, None] > 0, Z, 1.0)  # M[a,q] / (L_a Z_aq)
-        O = N / jnp.where(M[:, :, None] > 0, Z, 1.0)
-        share, O = keep(share, O)
-        z = parameters["bias"] + sum((M[:, q] / task.length)[:, None] * O[:, q] for q in range(T))  # (n, lanes)
-        r = keep(self.gate(z, parameters["probability"]))
-        R = r[:, None] * share
-        R, RO = keep(R, R * O)
-        MR, MRO = contract(M.T, R), contract(M.T, RO)  # (T, T, lanes)
-        g_u, g_S = keep(c[:, None, None] * E * MR, cc * (uE * MR - E * MRO))
-        g_w = self.fold(sum(g_u[:, q] for q in range(T)))
+            E = stage(lambda A: exp(cc * A[f][:, f]), A)
+        uE = stage(lambda w, E: (c[:, None] * w[f])[:, None] * E, w, E)
+        inverse_Z = stage(lambda E: 1 / rows.sum_keys(E), E)
+        O = stage(lambda uE, inverse_Z: rows.sum_keys(uE) * inverse_Z, uE, inverse_Z)
+        z = stage(lambda O, b: b + rows.mean_queries(O), O, parameters["bias"])  # (n, lanes)
+        r = self.gate(stage, z, parameters["probability"])
+        # R_aq = r_a M[a,q] / (L_a Z_aq)
+        R = stage(lambda r, inverse_Z: r[rows.atom] * (rows.weight * inverse_Z), r, inverse_Z)
+        RO = stage(lambda R, O: R * O, R, O)
+        MR = stage(rows.sum_atoms, R)  # (T, T, lanes), as E
+        g_u = stage(lambda E, MR: c[:, None] * sum(E[:, q] * MR[:, q] for q in range(len(f))), E, MR)
+        g_S = stage(lambda E, uE, MR, RO: cc * (uE * MR - E * rows.sum_atoms(RO)), E, uE, MR, RO)
+        g_w = stage(self.fold, g_u)
         if self.tie_values:
             g_shared = g_w[:, :LANES] - g_w[:, LANES:]
             g_w = jnp.concatenate([g_shared, -g_shared], axis=-1)
-        return g_w, transpose(self.fold(transpose(self.fold(g_S))))
+        return g_w, stage(lambda X: transpose(self.fold(transpose(self.fold(X)))), g_S)
 
-    def gate(self, z, probability):
+    def gate(self, stage, z, probability):
         """∂loss/∂z_h of every atom, (n, lanes): the residual where the neuron is on, 0 where it is off."""
-        jnp, y = jax().numpy, self.task.labels[:, None]
-        on = jnp.maximum(z, 0.0)
-        margin = y * (on[:, :LANES] - on[:, LANES:])
-        residual = -y * probability[:, None] * logistic(margin)
-        return jnp.where(z > 0, jnp.concatenate([residual, -residual], axis=-1), 0.0)
+        jnp, y, head = jax().numpy, self.task.labels[:, None], np.array([1.0, -1.0])[:, None]
+        heads = lambda z: z.reshape(-1, 2, LANES)  # noqa: E731
+
+        def residual(z, probability):
+            on = jnp.maximum(heads(z), 0.0)
+            return -y * probability[:, None] * logistic(y * (on[:, 0] - on[:, 1]))
+
+        residuals = stage(residual, z, probability)  # (n, LANES), of z_+; that of z_- has the other sign
+        return stage(lambda z, x: jnp.where(heads(z) > 0, head * x[:, None], 0.0).reshape(z.shape), z, residuals)
 
     def fold(self, X):
         """Sum the rows of token types (T, …) into rows of features (F, …).
@@ -128,3 +143,46 @@ class Gram:
             blocks.append(rows)
             at, i = at + run * many[i], i + run
         return jnp.concatenate(blocks) if len(blocks) > 1 else blocks[0]
+
+
+class Rows:
+    """Where every token type stands as a query: row i of type q is the atom `atom[i, q]`, so that no row is wasted.
+
+    Half of all pairs (atom, type) of a mixture do not occur. Types that stand in fewer atoms than others are filled up
+    with repetitions of weight 0. In a large task every type lists all atoms: the sums are then plain matrix products.
+    """
+
+    def __init__(self, M, length):
+        n, T = M.shape
+        self.M, self.large = M, max(n, T) > UNROLL
+        atoms = [np.arange(n) if self.large else np.flatnonzero(M[:, q]) for q in range(T)]
+        m = max(map(len, atoms))
+        self.atom = np.stack([np.resize(a, m) for a in atoms], axis=1)  # (m, T)
+        first = np.arange(m)[:, None] < [len(a) for a in atoms]
+        self.weight = (first * M[self.atom, np.arange(T)] / length[self.atom])[:, :, None]  # M[a,q] / L_a
+        # The way back: the s-th type of atom a has its row at flat index place[s, a]; share is 0 past the last type.
+        present = np.argsort(M == 0, axis=1, kind="stable")[:, : (M > 0).sum(axis=1).max()].T  # (S, n)
+        row = np.zeros((n, T), int)
+        for q, a in enumerate(atoms):
+            row[a, q] = np.arange(len(a))
+        self.place = row[np.arange(n), present] * T + present
+        self.share = (M[np.arange(n), present] / length)[:, :, None]
+
+    def sum_keys(self, X):
+        """Σ_k M[a,k] X[k,q]: (T, T, lanes) -> (m, T, lanes)."""
+        if self.large:
+            return jax().numpy.dot(self.M, X.reshape(len(X), -1)).reshape(-1, *X.shape[1:])
+        counts = self.M[self.atom][..., None]  # (m, T, k, 1)
+        return sum(counts[:, :, k] * X[k] for k in range(len(X)))
+
+    def sum_atoms(self, X):
+        """Σ_a M[a,k] X[a,q]: (m, T, lanes) -> (T, T, lanes)."""
+        if self.large:
+            return jax().numpy.dot(self.M.T, X.reshape(len(X), -1)).reshape(-1, *X.shape[1:])
+        counts = np.swapaxes(self.M[self.atom], 1, 2)[..., None]  # (m, k, T, 1)
+        return sum(counts[i] * X[i] for i in range(len(X)))
+
+    def mean_queries(self, X):
+        """(1/L_a) Σ_q M[a,q] X[a,q]: (m, T, lanes) -> (n, lanes)."""
+        flat = X.reshape(-1, X.shape[-1])
+        return sum(share * flat[place] for share, place in zip(self.share, self.place, strict=True))

@@ -1,7 +1,7 @@
 """Arithmetic on lanes: small matrices whose entries are vectors over runs, the last axis of every array.
 
-A fixed number of runs, `LANES`, advance together in one compiled program; a single run fills every lane with itself. Each
-lane sees the same instructions in the same order, so a run's bits do not depend on its neighbours or on its place.
+A fixed number of runs, `LANES`, advance together in one compiled program; a single run fills every lane with itself.
+Each lane sees the same instructions in the same order, so a run's bits do not depend on its neighbours or on its place.
 """
 
 import math
@@ -24,7 +24,7 @@ def _exp(x):
     p = jnp.full_like(x, _TAYLOR[0])
     for coefficient in _TAYLOR[1:]:
         p = p * r + coefficient
-    # 2^k by its bits. Adding 1.5·2^52 leaves the integer k in the low bits, without AVX-512's float-to-int64 instruction.
+    # 2^k by its bits. Adding 1.5·2^52 leaves the integer k in the low bits; only AVX-512 could convert it directly.
     power = (lax.bitcast_convert_type(k + _LOW_BITS, jnp.int64) << 52) + (1023 << 52)
     value = p * lax.bitcast_convert_type(power, jnp.float64)
     return jnp.where(jnp.abs(x) <= EXP_RANGE, value, jnp.nan)
@@ -33,8 +33,8 @@ def _exp(x):
 def exp(x):
     """exp to 2 units in the last place, NaN beyond ±700.
 
-    Our own because XLA's float64 exp is not vectorised on the CPU: it took 45 % of a K = 2 step, this one takes 8 %. It also
-    makes the bits independent of the platform's mathematics library.
+    Our own because XLA's float64 exp is not vectorised on the CPU: it took 45 % of a K = 2 step, this one takes 8 %. It
+    also makes the bits independent of the platform's mathematics library.
     """
     J = jax()
     wrapped = J.custom_jvp(_exp)
@@ -49,7 +49,7 @@ def logistic(x):
 
 
 def product(X, Y):
-    """Matrix product of (i, k, lanes) and (k, j, lanes), written out: a library call costs more than 64 multiplications."""
+    """Matrix product of (i, k, lanes) and (k, j, lanes), written out: a library call costs more than its arithmetic."""
     total = X[:, 0, None] * Y[None, 0]
     for k in range(1, X.shape[1]):
         total = total + X[:, k, None] * Y[None, k]
@@ -61,19 +61,19 @@ def transpose(X):
     return jax().numpy.swapaxes(X, 0, 1)
 
 
-def keep(*arrays):
-    """Compute `arrays` once here: without the barrier XLA computes them again inside every kernel that reads them."""
-    kept = jax().lax.optimization_barrier(arrays)
-    return kept if len(kept) > 1 else kept[0]
+def stages(probability):
+    """A function stage(f, *arrays) that computes f(*arrays) once, as one loop over its result.
 
+    XLA fuses whatever it can, and then computes an intermediate again for every number that reads it: each exponential
+    of the gate three times, for example. Its optimization_barrier does not help, the CPU compiler drops it before it
+    fuses; a branch that it cannot decide does. Probabilities are never negative, so f always runs; were one, NaN would
+    show it. One result per stage: several in one loop run out of registers (a K = 2 update: 0.7 µs against 1.1 µs).
+    """
+    J = jax()
+    always = probability[0] >= 0
 
-UNROLL = 24  # rows up to which a sum over atoms is written out (K ≤ 3); beyond, a matrix product is faster to compile and run
+    def stage(f, *arrays):
+        result = J.eval_shape(f, *arrays)
+        return J.lax.cond(always, f, lambda *_: J.numpy.full(result.shape, J.numpy.nan), *arrays)
 
-
-def contract(M, X):
-    """Σ_k M[i, k] X[k, …, lanes] for a constant matrix M: (i, …, lanes)."""
-    jnp = jax().numpy
-    if max(M.shape) <= UNROLL:
-        column = lambda k: M[:, k].reshape(-1, *[1] * (X.ndim - 1))  # noqa: E731
-        return sum(column(k) * X[None, k] for k in range(M.shape[1]))
-    return jnp.dot(M, X.reshape(len(X), -1)).reshape(len(M), *X.shape[1:])
+    return stage

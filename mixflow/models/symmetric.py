@@ -87,10 +87,8 @@ class Symmetric:
 
         def forward(w, A):
             off = (A[0] - A[1]) / K
-            diagonal = A[1] + off
-            return tuple(
-                preactivation(y, m, K, w, diagonal, off, parameters["bias"]) for y, m in ((1, n), (-1, K - 1 - n))
-            )
+            e = exp(jnp.stack([A[1] + off, off]))
+            return tuple(preactivation(y, m, K, w, *e, parameters["bias"]) for y, m in ((1, n), (-1, K - 1 - n)))
 
         (z, z_mirror), pull = jax().vjp(forward, w, A)  # z_-(+, n) = z_+(-, K-1-n): the other head, by reflection
         residual = -0.5 * parameters["weight"][:, None] * logistic(jnp.maximum(z, 0.0) - jnp.maximum(z_mirror, 0.0))
@@ -106,14 +104,14 @@ class Symmetric:
 def preactivation(y, n, K, w, D, O, b):
     """z_+ of the atoms with label y and n positive signs among the other K-1 (docs/mathematics.md §4).
 
-    D, O: 2×2 blocks over (c, v): entries A[x_k, x_k] and A[x_k, x_j], j ≠ k. Arrays broadcast as (atom type, lanes).
+    D, O: 2×2 blocks over (c, v) of exponentials, exp A[x_k, x_k] and exp A[x_k, x_j], j ≠ k; a negative sign in a score is
+    a reciprocal. Arrays broadcast as (atom type, lanes).
     """
     jnp = jax().numpy
     m = K - 1 - n
     w_c, w_v = w[0], w[1]
-    cv, vc, vv = O[0, 1], O[1, 0], O[1, 1]
-    e_vc, e_cv, e_vv = exp(vc), exp(cv), exp(vv)
-    same, own_c, own_v = exp(D[1, 1]), exp(y * D[0, 1]), exp(y * D[1, 0])
+    e_cv, e_vc, e_vv, same = O[0, 1], O[1, 0], O[1, 1], D[1, 1]
+    own_c, own_v = (D[0, 1], D[1, 0]) if y > 0 else (1 / D[0, 1], 1 / D[1, 0])
     with_y, against_y = (e_vv, 1 / e_vv) if y > 0 else (1 / e_vv, e_vv)
 
     def attend(c, own, plus, minus, itself=0.0):
@@ -121,7 +119,7 @@ def preactivation(y, n, K, w, D, O, b):
         total = c + own + plus + minus + abs(itself) * same
         return (w_c * c + w_v * (y * own + plus - minus + itself * same)) / total
 
-    query_c = attend(exp(D[0, 0]), own_v, n * e_vc, m / e_vc)
+    query_c = attend(D[0, 0], own_v, n * e_vc, m / e_vc)
     query_own = attend(own_c, same, n * with_y, m * against_y)
     query_plus = attend(e_cv, with_y, jnp.maximum(n - 1, 0.0) * e_vv, m / e_vv, itself=1.0)
     query_minus = attend(1 / e_cv, against_y, n / e_vv, jnp.maximum(m - 1, 0.0) * e_vv, itself=-1.0)
@@ -133,8 +131,8 @@ def type_preactivation(history, K, bias):
     lanes_last = {name: np.moveaxis(history[name], 0, -1) for name in ("w", "A")}
     n = np.arange(K, dtype=float)[:, None]
     off = (lanes_last["A"][0] - lanes_last["A"][1]) / K
-    diagonal = lanes_last["A"][1] + off
-    z = [np.asarray(preactivation(y, n, float(K), lanes_last["w"], diagonal, off, bias)) for y in (1, -1)]
+    D, O = np.exp(lanes_last["A"][1] + off), np.exp(off)
+    z = [np.asarray(preactivation(y, n, float(K), lanes_last["w"], D, O, bias)) for y in (1, -1)]
     plus = np.concatenate(z)  # (2K, time)
     minus = np.concatenate([z[1][::-1], z[0][::-1]])  # z_-(y, n) = z_+(-y, K-1-n)
     return np.stack([plus.T, minus.T], axis=1)

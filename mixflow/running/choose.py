@@ -8,10 +8,10 @@ from ..errors import SpecError
 from ..models.full import Full
 from ..models.gram import Gram
 from ..models.symmetric import Symmetric
+from ..models.tokens import TokenModel
 from ..models.transformer import Transformer
-from ..tasks import FiniteTask, Mixture, Sample
-
-MODELS = ("auto", "full", "gram", "symmetric")
+from ..tasks import FiniteTask, Mixture, Mnist, Sample
+from . import MODELS
 
 
 def checked(task, transformer, method):
@@ -19,7 +19,7 @@ def checked(task, transformer, method):
     transformer = Transformer() if transformer is None else transformer
     method = GradientDescent() if method is None else method
     for name, value, kinds in (
-        ("task", task, (Mixture, Sample, FiniteTask)),
+        ("task", task, (Mixture, Sample, FiniteTask, Mnist)),
         ("transformer", transformer, (Transformer,)),
         ("method", method, (GradientDescent, GradientFlow, ThreeStage)),
     ):
@@ -32,6 +32,8 @@ def choose(task, transformer, method, model="auto"):
     """The engine: the cheapest exact one, or the one asked for, or a SpecError that says why it cannot serve."""
     one_of("model", model, MODELS)
     inner = method.method if isinstance(method, ThreeStage) else method
+    if isinstance(task, Mnist):
+        return _choose_tokens(task, transformer, inner, model)
     if isinstance(inner, GradientFlow) and model == "full":
         raise SpecError("model='full' has no gradient flow; use model='gram', which is exact at any width.")
     symmetric_objection = _why_not_symmetric(task, transformer, inner)
@@ -54,6 +56,19 @@ def choose(task, transformer, method, model="auto"):
     if model == "full" or minibatch is not None:
         return Full(population, transformer.tie_values, minibatch, getattr(inner, "batch_seed", 0))
     return Gram(population, transformer.tie_values)
+
+
+def _choose_tokens(task, transformer, inner, model):
+    """The engine for images: every weight, full batch."""
+    if model not in ("auto", "full"):
+        raise SpecError(f"model={model!r} needs finitely many features, but every image is its own; use model='full'.")
+    if transformer.mean_field:
+        raise SpecError("width = inf: the weights on images must be stored; set the width, for example 64.")
+    if not isinstance(inner, GradientDescent) or inner.batch_size is not None:
+        raise SpecError(
+            f"{inner!r}: images are trained by GradientDescent on the full batch, alone or in ThreeStage, without batch_size."
+        )
+    return TokenModel(task.tokens, transformer.tie_values)
 
 
 def _why_not_symmetric(task, transformer, inner):

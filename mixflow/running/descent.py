@@ -15,7 +15,9 @@ from .choose import choose
 STATE = ("w", "A", "G_K", "G_Q")
 
 
-def run_descent(engine, task, transformer, method, start, *, first=0, past=None, progress=False, wall_time=0.0):
+def run_descent(
+    engine, task, transformer, method, start, *, first=0, past=None, progress=False, on_save=None, wall_time=0.0
+):
     """One run on its own: every lane of the engine does the same work."""
     lanes = engine.lanes
     bar = Progress.of(progress, unit="step")
@@ -25,6 +27,7 @@ def run_descent(engine, task, transformer, method, start, *, first=0, past=None,
         history = descend(
             engine, [start] * lanes, engine.parameters([transformer] * lanes, rate, rate), method.steps, method.save_every,
             first=first, record_first=past is None, progress=bar,
+            on_save=on_save and (lambda steps, part: on_save(rate[0] * np.array(steps), engine.unstack(part, 0))),
         )  # fmt: skip
     finally:
         bar.close()
@@ -66,6 +69,10 @@ def extend_descent(run, steps, *, progress=False):
             f"only descent runs can be extended; this one is {run.spec['method']['kind']!r}: train again with a larger until."
         )
     data = run.dataset
+    if (
+        data.attrs["model"] == "tokens"
+    ):  # its state is coefficients; going on from rounded weights would differ in the last bits
+        raise SpecError("a run on images cannot be extended bit for bit: train again with more steps.")
     done = int(data.step[-1])
     longer = replace(method, steps=done + steps)
     engine = choose(run.task, run.transformer, longer, data.attrs["model"])

@@ -17,7 +17,7 @@ from ..errors import MixflowError
 from ..models.construct import construct
 from ..models.transformer import Transformer
 from ..tasks.mixture import Mixture
-from ..train import train, train_many
+from ..training import train, train_many
 from .ablations import VARIANTS, ablate
 from .critical import separation
 from .finding import FAILS, HOLDS, Finding, interval

@@ -11,7 +11,7 @@ from .dynamics.flow import GradientFlow
 from .dynamics.three_stage import ThreeStage
 from .errors import SpecError
 from .models.transformer import Transformer
-from .train import train
+from .training import train
 
 
 def compare(task, transformer=None, *, until=200.0, learning_rates=(0.1, 0.05, 0.025), points=100, three_stage=None):
@@ -35,7 +35,8 @@ def compare(task, transformer=None, *, until=200.0, learning_rates=(0.1, 0.05, 0
     rates = [_divides(real("learning_rate", rate, above=0), until / points, points) for rate in learning_rates]
     if not rates:
         raise SpecError("learning_rates is empty: give at least one.")
-    first, second = (until / 3, until / 3) if three_stage is None else three_stage
+    whole_steps = lambda duration: rates[-1] * round(duration / rates[-1])  # noqa: E731 (so that the stages end at `until`)
+    first, second = map(whole_steps, (until / 3, until / 3) if three_stage is None else three_stage)
     flow = GradientFlow(until=until, save_at=tuple(np.linspace(0, until, points + 1)))
     model = "gram" if getattr(task, "listable", True) else "auto"
     run = lambda method, who=transformer: train(task, who, method, model=model).dataset  # noqa: E731

@@ -1,0 +1,157 @@
+"""Every weight of the transformer on arrays of token vectors: images as tokens, any width (docs/mathematics.md §2).
+
+Descent moves the weights along training tokens only: ∂loss/∂W_K = Σ_i g_i x_iᵀ over the N distinct training vectors x_i.
+So with all weight vectors side by side in the columns of W (d, P), W = W(0) + X C exactly, and what the loss reads is
+
+    Y = xᵀW = xᵀW(0) + (xᵀX) C        the keys, queries and values of every vector x, (rows, P)
+
+The state is C (N, P). A step costs one product with the N×N Gram matrix of the vectors instead of two with the vectors
+themselves, whatever the number of pixels. Scores are products of all keys at one position with all queries at another,
+from which each sample picks its own: more arithmetic than sample by sample, but in matrix products. Measured with 800
+samples of 3 tokens, width 64, CPU time of a step with 100 / 200 images per digit: 1.9 / 5.2 ms, sample by sample 11 / 12 ms.
+"""
+
+import math
+
+import numpy as np
+
+from ..errors import SpecError
+from ..jaxed import jax
+
+HEADS = 2
+
+
+class TokenModel:
+    """Full-batch descent on w (2, d), W_K and W_Q (2, m, d) for a task in the form of `Tokens`.
+
+    Columns of W: the m keys of head +, of head -, the m queries of each, then w of each: P = 2·(2m + 1).
+    """
+
+    name = "tokens"
+    lanes = 1
+
+    def __init__(self, tokens, tie_values=False):
+        self.tokens, self.tie_values = tokens, tie_values
+
+    @property
+    def key(self):
+        """What the compiled program depends on: shapes only, so that runs with other images and signs share it."""
+        t = self.tokens
+        return self.name, self.tie_values, t.train.sizes, t.test and t.test.sizes, len(t.features)
+
+    def start(self, transformer):
+        """Initial weights: W_K, W_Q (2, m, d) with entries N(0, ω²/m), w = 0."""
+        if transformer.mean_field:
+            raise SpecError(
+                "width = inf: weights on images must be stored, so the width is finite; set it, for example 64."
+            )
+        d = self.tokens.dimension
+        if transformer.dimension not in (None, d):
+            raise SpecError(f"dimension = {transformer.dimension}: the tokens have {d} coordinates; leave it out.")
+        rng = np.random.default_rng(transformer.seed)
+        scale = transformer.omega / math.sqrt(transformer.width)
+        W_K, W_Q = scale * rng.standard_normal((2, HEADS, transformer.width, d))
+        return {"w": np.zeros((HEADS, d)), "W_K": W_K, "W_Q": W_Q}
+
+    def parameters(self, transformers, eta_w, eta_A):
+        """Arrays the step reads besides the state; a rate of zero freezes that part of the model."""
+        (transformer,) = transformers
+        t = self.tokens
+        found = {
+            "bias": np.array(transformer.bias),
+            "eta": np.append(np.full(2 * HEADS * transformer.width, eta_A[0]), np.full(HEADS, eta_w[0])),  # (P,)
+            "gram": self._rows() @ t.train.rows.T,  # (N + N' + F, N): training vectors, held-out vectors, directions
+            "train": {"index": t.train.index.T, "sign": t.train.sign.T},  # (L, n)
+            "labels": t.train.labels,
+            "probability": t.probabilities,
+        }
+        return found | ({"test": {"index": t.test.index.T, "sign": t.test.sign.T}} if t.test else {})
+
+    def stack(self, states):
+        """Weights of one run, or a state to go on from -> C (N, P), W(0) (d, P) and its products with all vectors."""
+        (state,) = states
+        if "C" in state:
+            return state
+        d = self.tokens.dimension
+        W = np.concatenate([state["W_K"].reshape(-1, d), state["W_Q"].reshape(-1, d), state["w"]]).T
+        return {"C": np.zeros((sum(self.tokens.train.sizes), W.shape[1])), "W": W, "base": self._rows() @ W}
+
+    def unstack(self, saved, lane):
+        """The history of the only lane."""
+        return saved
+
+    def final(self, state):
+        """The weights W(0) + X C: w (2, d), W_K and W_Q (2, m, d)."""
+        W = (np.asarray(state["W"]) + self.tokens.train.rows.T @ np.asarray(state["C"])).T
+        W_K, W_Q = W[:-HEADS].reshape(2, HEADS, -1, self.tokens.dimension)
+        return {"w": W[-HEADS:], "W_K": W_K, "W_Q": W_Q}
+
+    def observe(self, state, parameters):
+        """w, A, G_K, G_Q between the watched directions; z (2, n) of the training samples, z_test of the held-out ones.
+
+        Scores are bilinear, so between class-mean images they are the mean of the scores over all pairs of images.
+        """
+        jnp, F = jax().numpy, len(self.tokens.features)
+        Y = state["base"] + parameters["gram"] @ state["C"]
+        K, Q, w = (jnp.stack(x) for x in zip(*(_head(Y[-F:], h) for h in range(HEADS))))
+        inner = lambda X, Z: jnp.einsum("him,hjm->hij", X, Z)  # noqa: E731
+        N = len(state["C"])
+        z = preactivation(Y[:N], self.tokens.train.sizes, **parameters["train"], bias=parameters["bias"])
+        seen = {"w": w, "A": inner(K, Q), "G_K": inner(K, K), "G_Q": inner(Q, Q), "z": z}
+        if self.tokens.test:
+            held = preactivation(Y[N:-F], self.tokens.test.sizes, **parameters["test"], bias=parameters["bias"])
+            seen["z_test"] = held
+        return seen
+
+    def step(self, i, state, parameters):
+        """One step of gradient descent on every weight: W ← W − η X ∂loss/∂Y, that is C ← C − η ∂loss/∂Y."""
+        jnp, C = jax().numpy, state["C"]
+        N = len(C)
+        Y = state["base"][:N] + parameters["gram"][:N] @ C
+        g = jax().grad(self.loss)(Y, parameters)
+        if self.tie_values:
+            shared = g[:, -2:-1] - g[:, -1:]
+            g = jnp.concatenate([g[:, :-HEADS], shared, -shared], axis=1)
+        return {**state, "C": C - parameters["eta"] * g}
+
+    def loss(self, Y, parameters):
+        """Mean logistic loss over the training samples, from Y (N, P)."""
+        J = jax()
+        z = preactivation(Y, self.tokens.train.sizes, **parameters["train"], bias=parameters["bias"])
+        F = J.nn.relu(z[0]) - J.nn.relu(z[1])
+        return J.numpy.sum(parameters["probability"] * J.nn.softplus(-parameters["labels"] * F))
+
+    def _rows(self):
+        t = self.tokens
+        return np.concatenate([t.train.rows, *([t.test.rows] if t.test else []), t.directions])
+
+
+def preactivation(Y, sizes, index, sign, bias):
+    """z_h of every sample, (2, n), from Y (Σ sizes, P), index and sign (L, n): softmax over keys, average over queries."""
+    J = jax()
+    jnp, L = J.numpy, len(sizes)
+    ends = np.cumsum(sizes)
+    place = [slice(end - size, end) for end, size in zip(ends, sizes)]
+
+    def one(h):
+        K, Q, u = _head(Y, h)
+
+        def score(k, q):  # (n,) of the token at position k as key, at position q as query
+            if k == q:
+                own = jnp.sum(K[place[k]] * Q[place[k]], axis=1)[index[k]]
+            else:
+                own = (K[place[k]] @ Q[place[q]].T)[index[k], index[q]]
+            return sign[k] * sign[q] * own
+
+        S = jnp.stack([jnp.stack([score(k, q) for q in range(L)]) for k in range(L)])  # (key, query, n)
+        mass = J.nn.softmax(S, axis=0).sum(axis=1) / L  # (key, n) attention each key receives
+        return bias + sum(mass[k] * sign[k] * u[place[k]][index[k]] for k in range(L))
+
+    return jnp.stack([one(h) for h in range(HEADS)])
+
+
+def _head(Y, h):
+    """Keys (rows, m), queries (rows, m) and values (rows,) of head h."""
+    m = Y.shape[1] // (2 * HEADS)
+    keys, queries = Y[:, h * m : (h + 1) * m], Y[:, (HEADS + h) * m : (HEADS + h + 1) * m]
+    return keys, queries, Y[:, h - HEADS]

@@ -1,0 +1,58 @@
+"""Training on images: held-out accuracy of every scheme, and what the simultaneous run does inside."""
+
+import numpy as np
+
+from .run import attention_lines, draw_lines, draw_losses, neuron_lines
+from .style import COLOURS, RC, shade
+
+SCHEMES = {  # name -> (colour, dash)
+    "simultaneous": (COLOURS["own"], "-"),
+    "three-stage": (COLOURS["query"], "--"),
+    "centred": (COLOURS["other"], "-."),
+}
+
+
+def plot_mnist(runs):
+    """A Figure of four panels: held-out accuracy on hard samples of all runs; loss, neurons, attention of the first one.
+
+    runs  {"simultaneous": [Run, …], "three-stage": [Run, …], "centred": [Run, …]}, one for each seed
+    """
+    from matplotlib import rc_context
+    from matplotlib.figure import Figure
+
+    with rc_context(RC):
+        figure = Figure(figsize=(9.6, 6.8))
+        (accuracy, loss), (neurons, attention) = figure.subplots(2, 2)
+        for name, members in runs.items():
+            _accuracies(accuracy, name, members)
+        accuracy.axhline(0.5, color="#bbbbbb", lw=0.6, zorder=0)
+        accuracy.set_ylim(0.4, 1.02)
+        accuracy.set_xlabel("time  (learning rate × step)")
+        accuracy.set_ylabel("held-out accuracy, hard samples")
+        accuracy.legend(loc="center right")
+        run = runs["simultaneous"][0]
+        data = run.dataset
+        draw_losses(loss, data)
+        loss.set_ylabel("training loss, simultaneous")
+        draw_lines(neurons, data, neuron_lines(data), "neuron alignment, head +")
+        draw_lines(attention, data, attention_lines(data), "attention score, head +")
+        low, high = attention.get_ylim()
+        attention.set_ylim(low, high + 0.45 * (high - low))  # room for the legend above the curves
+        for panel in (loss, neurons, attention):
+            panel.set_xscale("log")
+            panel.set_xlim(data.time[1], data.time[-1])
+            panel.set_xlabel("time  (learning rate × step)")
+            shade(panel, run.stages, label=panel is loss)
+        return figure
+
+
+def _accuracies(axes, name, members):
+    """Every seed thin, their mean thick."""
+    colour, dash = SCHEMES[name]
+    curves = [(run.dataset.time.values, run.dataset.accuracy_hard_test.values) for run in members]
+    for time, curve in curves:
+        axes.plot(time, curve, color=colour, lw=0.6, alpha=0.5)
+    mean = np.mean([curve for _, curve in curves], axis=0)
+    axes.plot(
+        curves[0][0], mean, dash, color=colour, label=f"{name}, {len(curves)} seed{'s' if len(curves) > 1 else ''}"
+    )

