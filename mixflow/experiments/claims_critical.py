@@ -1,7 +1,13 @@
-"""How long until the attention knows the correspondence? Bounds and prediction of the critical sub-system over ω and b."""
+"""How long until the attention knows the correspondence? Bounds and prediction of the critical sub-system over ω and b.
 
+python -m mixflow.experiments.claims_critical --out results     25 points, a minute
+"""
+
+import argparse
 import json
+import pathlib
 
+from ..store import write_whole
 from ..theory.critical import separation
 
 OMEGAS = (0.05, 0.1, 0.2, 0.4, 0.8)
@@ -23,7 +29,25 @@ def table(points):
     return "\n".join(lines)
 
 
-if __name__ == "__main__":
-    found = grid()
+def main(arguments=None):
+    """Compute, print, write the numbers and the figure."""
+    from ..plot.style import save
+    from ..plot.theory import plot_critical
+
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--quick", action="store_true", help="four points instead of 25")
+    parser.add_argument("--out", default="results", help="folder for the figure and the numbers")
+    options = parser.parse_args(arguments)
+    folder = pathlib.Path(options.out)
+    folder.mkdir(parents=True, exist_ok=True)
+    found = grid(omegas=(0.1, 0.8), biases=(0.1, 1.0)) if options.quick else grid()
     print(table(found))
-    print(json.dumps(found))
+    write_whole(folder / "critical.json", json.dumps(found, indent=1).encode())
+    print(
+        "written: " + ", ".join(map(str, [folder / "critical.json", *save(plot_critical(found), folder / "critical")]))
+    )
+    return found
+
+
+if __name__ == "__main__":
+    main()

@@ -23,7 +23,7 @@ from ..training import train
 LEARNED = 0.1  # the loss at which the task counts as learned
 CLASSES = (2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 17, 20, 24, 28, 34, 40, 48, 57, 68, 80, 100)
 QUICK = (2, 3, 4, 5, 7, 10, 14)
-OMEGAS, BIASES = (0.05, 0.2, 0.5, 1.0, 2.0, 4.0), (0.0, 0.1, 0.5, 1.0, 2.0, 4.0)
+OMEGAS, BIASES = (0.05, 0.2, 0.5, 1.0, 2.0, 4.0, 8.0), (0.0, 0.1, 0.5, 1.0, 2.0, 4.0)
 BOUND = 2000.0  # of the phase diagram: what is not learned by then counts as not learned
 
 

@@ -44,7 +44,7 @@ def _phases(axes, points):
         x, y = omegas.index(p["omega"]), biases.index(p["bias"])
         axes.plot(x, y, "s", ms=22, color=STORIES[p["story"]])
         if p["time"]:
-            axes.text(x, y, f"{p['time']:.3g}", ha="center", va="center", fontsize=7, color="white")
+            axes.text(x, y, f"{p['time']:.0f}", ha="center", va="center", fontsize=7, color="white")
     for story in sorted({p["story"] for p in points}):
         axes.plot([], [], "s", color=STORIES[story], label=story)
     axes.set_xticks(range(len(omegas)), [f"{x:g}" for x in omegas])
