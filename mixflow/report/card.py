@@ -24,7 +24,7 @@ def card(report):
         ),
         (
             "Splits",
-            "; ".join(f"{s['name']}: {s['split']}" for s in sources)
+            "; ".join(f"{s['name']}: {s['split'].split(';')[0]}" for s in sources)
             if sources
             else "None: training and evaluation use the whole population, whose loss and accuracy are exact.",
             [("splits", "#splits")],
