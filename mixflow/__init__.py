@@ -21,13 +21,16 @@ _HOME = {
     "Transformer": "models.transformer",
     "Until": "dynamics",
     "compare": "side_by_side",
+    "construct": "models.construct",
     "extend": "training",
     "load": "store",
+    "open_sweep": "sweeping",
+    "sweep": "sweeping",
     "train": "training",
     "train_many": "training",
 }
 
-__all__ = [*_HOME]
+__all__ = list(_HOME)
 
 
 def __getattr__(name):

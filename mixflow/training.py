@@ -12,12 +12,15 @@ from .running.many import run_many
 from .running.three_stage import run_three_stage
 
 
-def train(task, transformer=None, method=None, *, model="auto", progress=False):
+def train(task, transformer=None, method=None, *, model="auto", progress=False, on_save=None):
     """Train `transformer` on `task` by `method` and return the Run.
 
     model     "auto" takes the cheapest exact one; "full", "gram" or "symmetric" forces it
     progress  True draws a bar on stderr; or a function of (done, total)
+    on_save   a function of (time, history), given each stretch of saved states as it is computed, for a live display; the
+              history is what `dataset.build` takes, and a state at the switch of two stages comes twice
 
+    What either function raises ends the run.
     Raises SpecError for arguments that do not fit together, DivergedError (with the history in `.run`) when the run
     leaves float64, Interrupted (a KeyboardInterrupt, with the history in `.run`) on Ctrl-C.
 
@@ -29,10 +32,11 @@ def train(task, transformer=None, method=None, *, model="auto", progress=False):
     transformer, method = checked(task, transformer, method)
     engine = choose(task, transformer, method, model)
     if isinstance(method, GradientFlow):
-        return run_flow(task, transformer, method, engine.name, progress=progress)
+        return run_flow(task, transformer, method, engine.name, progress=progress, on_save=on_save)
     if isinstance(method, ThreeStage):
-        return run_three_stage(task, transformer, method, engine, progress=progress)
-    return run_descent(engine, task, transformer, method, engine.start(transformer), progress=progress)
+        return run_three_stage(task, transformer, method, engine, progress=progress, on_save=on_save)
+    start = engine.start(transformer)
+    return run_descent(engine, task, transformer, method, start, progress=progress, on_save=on_save)
 
 
 def extend(run, steps, *, progress=False):

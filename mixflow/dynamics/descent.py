@@ -75,12 +75,15 @@ class History:
         return {name: np.concatenate([part[name] for part in self.parts]) for name in self.parts[0]}
 
 
-def descend(model, states, parameters, steps, save_every, *, first=0, record_first=True, progress=None, stop=None):
+def descend(
+    model, states, parameters, steps, save_every, *, first=0, record_first=True, progress=None, stop=None, on_save=None
+):
     """Advance `states` (one for each lane of `model`) from step `first` to step `steps`; returns a History.
 
     Saves fall on multiples of `save_every`, whatever `first` is, and on the last step, so that a run continued from a
     save records what one long run records. `progress(done, total)` is called after every chunk; `stop(part)` looks at the
-    recorded rows of a chunk and returns the index of the row after which descent ends, or None.
+    recorded rows of a chunk and returns the index of the row after which descent ends, or None; `on_save(steps, part)` is
+    given the rows as they are recorded.
     """
     record = _program(model)
     history = History(state=model.stack(states))
@@ -89,11 +92,15 @@ def descend(model, states, parameters, steps, save_every, *, first=0, record_fir
         state, buffers = record(history.state, parameters, at, saves, stride)
         return state, {name: np.asarray(x)[:saves] for name, x in buffers.items()}
 
+    def keep(steps, part):
+        history.steps.extend(steps)
+        history.parts.append(part)
+        if on_save:
+            on_save(steps, part)
+
     at = first
     if record_first:
-        _, part = advance(1, 0)
-        history.steps.append(first)
-        history.parts.append(part)
+        keep([first], advance(1, 0)[1])
     budget = 64  # steps in the next call, adapted to CALL_SECONDS
     try:
         while at < steps and len(history.diverged) < model.lanes:
@@ -115,8 +122,7 @@ def descend(model, states, parameters, steps, save_every, *, first=0, record_fir
                 ends = ends[: last + 1]
             history.state, at = state, ends[-1]
             if recorded:
-                history.steps.extend(ends)
-                history.parts.append(part)
+                keep(ends, part)
             if last is not None:
                 break
             budget = int(np.clip(budget * CALL_SECONDS / max(elapsed, 1e-6), budget / 2 + 1, budget * 4))

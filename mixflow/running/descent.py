@@ -15,7 +15,9 @@ from .choose import choose
 STATE = ("w", "A", "G_K", "G_Q")
 
 
-def run_descent(engine, task, transformer, method, start, *, first=0, past=None, progress=False, wall_time=0.0):
+def run_descent(
+    engine, task, transformer, method, start, *, first=0, past=None, progress=False, on_save=None, wall_time=0.0
+):
     """One run on its own: every lane of the engine does the same work."""
     lanes = engine.lanes
     bar = Progress.of(progress, unit="step")
@@ -25,6 +27,7 @@ def run_descent(engine, task, transformer, method, start, *, first=0, past=None,
         history = descend(
             engine, [start] * lanes, engine.parameters([transformer] * lanes, rate, rate), method.steps, method.save_every,
             first=first, record_first=past is None, progress=bar,
+            on_save=on_save and (lambda steps, part: on_save(rate[0] * np.array(steps), engine.unstack(part, 0))),
         )  # fmt: skip
     finally:
         bar.close()

@@ -6,7 +6,8 @@ import time as clock
 import numpy as np
 
 from ..dataset import build
-from ..dynamics.flow import certify, flow
+from ..dynamics.certificate import certify
+from ..dynamics.flow import flow
 from ..dynamics.gates import ChatteringError
 from ..errors import DivergedError, Interrupted
 from ..models.gram_field import gram_field
@@ -22,13 +23,13 @@ def field_of(task, transformer, model, **trained):
     return (symmetric_field if model == "symmetric" else gram_field)(task, transformer, **trained)
 
 
-def run_flow(task, transformer, method, model, *, progress=False, certificate=True):
+def run_flow(task, transformer, method, model, *, progress=False, on_save=None, certificate=True):
     """Follow the flow and return the Run; what was computed is kept on Ctrl-C, divergence and chattering."""
     began = clock.perf_counter()
     field = field_of(task, transformer, model)
     bar = Progress.of(progress, unit="unit")
     try:
-        result = flow(field, field.y0, method, progress=bar)
+        result = flow(field, field.y0, method, progress=bar, on_save=unpacked(field, on_save))
         proof = certify(field, field.y0, method, result) if certificate and result.ended != "interrupted" else None
     except (ChatteringError, DivergedError) as error:
         if error.run is not None and len(error.run.times):
@@ -42,6 +43,11 @@ def run_flow(task, transformer, method, model, *, progress=False, certificate=Tr
             f"interrupted at t = {result.time:g} of {method.until:g}; what was computed is kept.", run=run
         )
     return run
+
+
+def unpacked(field, on_save):
+    """`on_save` of (time, history) as the flow calls it, with flat states."""
+    return None if on_save is None else lambda times, states: on_save(times, field.unpack(states))
 
 
 def _run(task, transformer, method, model, field, result, proof, began):

@@ -1,0 +1,248 @@
+"""Runs in worker threads: shared by everyone who asks for the same, stopped when nobody waits, kept for a while when done."""
+
+import asyncio
+import collections
+import queue
+import threading
+import time
+
+import numpy as np
+
+from ..dataset import build
+from ..errors import MixflowError, SpecError
+from ..running.choose import choose
+from ..training import train
+from . import views
+from .frames import encode
+
+WORKERS = 2  # runs at a time
+WAITING = 100  # runs that may wait for a worker
+SECONDS = 120  # longest a run may take
+KEPT_BYTES = 200 * 2**20  # of finished results
+PAUSE = 0.05  # seconds between two frames of a running job, or longer: making them may take a fifth of its time
+SHARE = 0.2
+
+
+class Cancelled(Exception):
+    """Nobody waits for the job any more."""
+
+
+class TooLong(MixflowError):
+    """The job used up its time."""
+
+
+class Job:
+    """One run: the frames made so far, whether it is over, who follows it. Lives in the event loop; `work` in a thread."""
+
+    def __init__(self, request, loop):
+        self.request, self.key = request, request.key
+        self.frames, self.over, self.run = [], False, None
+        self.followers = 0
+        self.stop = threading.Event()
+        self._loop, self._changed = loop, asyncio.Event()
+
+    def join(self):
+        """Count in one who waits for it; each must `leave`."""
+        self.followers += 1
+
+    def leave(self):
+        """Count out; the job stops when the last one leaves before the end."""
+        self.followers -= 1
+        if not self.followers and not self.over:
+            self.stop.set()
+
+    async def follow(self):
+        """Every frame from the first on, as they come."""
+        sent = 0
+        while True:
+            while sent < len(self.frames):
+                sent += 1
+                yield self.frames[sent - 1]
+            if self.over:
+                return
+            await self._changed.wait()
+
+    @property
+    def size(self):
+        """Bytes it occupies, near enough: its frames and the dataset."""
+        return sum(map(len, self.frames)) + (self.run.dataset.nbytes if self.run is not None else 0)
+
+    def _publish(self, frame, over=False):
+        if frame is not None:
+            self.frames.append(frame)
+        self.over = self.over or over
+        changed, self._changed = self._changed, asyncio.Event()
+        changed.set()
+
+    def say(self, frame, over=False):
+        """From the worker: make a frame known in the event loop."""
+        self._loop.call_soon_threadsafe(self._publish, frame, over)
+
+    def work(self):
+        """Train, in a worker thread."""
+        began = time.perf_counter()
+        try:
+            stream = _Stream(self, began)
+            stream.begin()
+            warning = None
+            try:
+                run = train(*stream.spec, progress=stream.progress, on_save=stream.on_save)
+            except MixflowError as error:
+                run = getattr(error, "run", None)  # diverged or chattering: show what there is, and why it ends
+                if run is None or len(run.dataset.time) < 2:
+                    raise
+                warning = str(error)
+            frame = stream.end(run, warning)
+            self.run = run
+            self.say(frame, over=True)
+        except Cancelled:
+            self.say(None, over=True)
+        except MixflowError as error:
+            self.say(encode("refused", {"key": self.key, "message": str(error)}), over=True)
+        except Exception as error:  # a fault of ours must not take the worker with it
+            message = f"the engine failed with {type(error).__name__}: {str(error)[:200]}"
+            self.say(encode("failed", {"key": self.key, "message": message}), over=True)
+
+
+class _Stream:
+    """Saved states, gathered into frames."""
+
+    def __init__(self, job, began):
+        self.job, self.began = job, began
+        self.spec = job.request.spec()
+        self.model = choose(*self.spec).name
+        self.times, self.histories, self.sent = [], [], []
+        self.next = 0.0
+
+    def begin(self):
+        self.job.say(encode("start", {"key": self.job.key, "until": _until(self.spec[2]), "model": self.model}))
+
+    def progress(self, done, total):
+        if self.job.stop.is_set():
+            raise Cancelled
+        if time.perf_counter() - self.began > SECONDS:
+            raise TooLong(f"the run took longer than {SECONDS} s: take fewer steps, a smaller K or infinite width.")
+
+    def on_save(self, times, history):
+        self.progress(0, 0)
+        self.times.append(times)
+        self.histories.append(history)
+        began = time.perf_counter()
+        if sum(map(len, self.times)) >= 2 and began > self.next:
+            self.job.say(self._chunk())
+            now = time.perf_counter()
+            self.next = now + max(PAUSE, (now - began) / SHARE)
+
+    def _chunk(self):
+        times = np.concatenate(self.times)
+        history = {name: np.concatenate([h[name] for h in self.histories]) for name in self.histories[0]}
+        self.times, self.histories = [], []
+        data = _build(self.spec, self.model, times, history)
+        first = not self.sent
+        self.sent.append(times)
+        header = {"key": self.job.key, **({"names": views.names(data)} if first else {})}
+        return encode("chunk", header, views.series(data))
+
+    def end(self, run, warning):
+        """What is still missing, the facts and the neurons' modes; everything again if the saves were not as streamed.
+
+        (They are not when descent is stopped between saves or a stage begins with the state the one before ended with.)
+        """
+        data = run.dataset
+        sent = np.concatenate(self.sent) if self.sent else np.empty(0)
+        same = np.array_equal(sent, data.time.values[: len(sent)])
+        rest = data.isel(time=slice(len(sent) if same else 0, None))
+        arrays = views.series(rest) if rest.sizes["time"] else {}
+        if run.events:
+            arrays["all_modes"] = views.modes(run)
+        header = {
+            "key": self.job.key,
+            "replace": not same or not len(sent),
+            "names": views.names(data),
+            "warning": warning,
+            "seconds": time.perf_counter() - self.began,
+            **views.facts(run),
+        }
+        return encode("done", header, arrays)
+
+
+def _build(spec, model, times, history):
+    """The dataset of a stretch of saves, by way of a power of two of them: each new length costs a compilation with many K."""
+    spare = (1 << max(5, (len(times) - 1).bit_length())) - len(times)
+    longer = lambda x: np.concatenate([x, np.repeat(x[-1:], spare, axis=0)])  # noqa: E731
+    data = build(*spec, model, {name: longer(x) for name, x in history.items()}, time=longer(times))
+    return data.isel(time=slice(len(times)))
+
+
+def _until(method):
+    """The time at which a run will end, to scale the axis from the start."""
+    if hasattr(method, "converge"):
+        return method.neurons + method.attention + method.converge
+    return method.until
+
+
+class Jobs:
+    """All jobs: at most WORKERS at work, WAITING in line, finished ones kept up to KEPT_BYTES, least recently used first out."""
+
+    def __init__(self, loop):
+        self.loop = loop
+        self.active, self.kept = {}, collections.OrderedDict()
+        self.unfinished = 0  # in line or at work, cancelled ones included until their worker lets go
+        self._line = queue.SimpleQueue()
+        # Daemon threads: a compilation cannot be interrupted, and leaving the program must not wait for it.
+        for _ in range(WORKERS):
+            threading.Thread(target=self._worker, daemon=True).start()
+
+    def ask(self, request):
+        """The job for this request: kept, under way, or new; SpecError if the line is too long."""
+        key = request.key
+        if key in self.kept:
+            self.kept.move_to_end(key)
+            return self.kept[key]
+        job = self.active.get(key)
+        if job is not None and not job.stop.is_set():
+            return job
+        if self.unfinished >= WORKERS + WAITING:
+            raise SpecError(
+                f"{self.unfinished} runs are under way or waiting, more than this server takes: try again soon."
+            )
+        job = self.active[key] = Job(request, self.loop)
+        self.unfinished += 1
+        self._line.put(job)
+        return job
+
+    def find(self, key):
+        """A finished job, or None."""
+        return self.kept.get(key)
+
+    def status(self):
+        """Counts, for tests and for people who look."""
+        working = sum(not job.stop.is_set() for job in self.active.values())
+        return {"unfinished": self.unfinished, "wanted": working, "kept": len(self.kept)}
+
+    def close(self):
+        """Stop everything."""
+        for job in self.active.values():
+            job.stop.set()
+        for _ in range(WORKERS):
+            self._line.put(None)
+
+    def _worker(self):
+        while (job := self._line.get()) is not None:
+            if not job.stop.is_set():
+                job.work()
+            try:
+                self.loop.call_soon_threadsafe(self._finished, job)
+            except RuntimeError:  # the loop is closed: the program is ending
+                return
+
+    def _finished(self, job):
+        self.unfinished -= 1
+        if self.active.get(job.key) is job:
+            del self.active[job.key]
+        if not job.over:
+            job._publish(None, over=True)
+        if job.run is not None:
+            self.kept[job.key] = job
+            while len(self.kept) > 1 and sum(kept.size for kept in self.kept.values()) > KEPT_BYTES:
+                self.kept.popitem(last=False)

@@ -1,0 +1,82 @@
+"""A running playground and a browser for tests: started once, bounded in every wait, stopped at the end."""
+
+import contextlib
+import os
+import re
+import shutil
+import subprocess
+import sys
+import time
+
+import pytest
+
+# Everything the browser could want from elsewhere is off: it must not look for updates or fetch lists.
+FLAGS = [
+    "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
+    "--disable-component-update", "--disable-sync", "--disable-extensions", "--disable-default-apps",
+]  # fmt: skip
+
+
+def find_browser():
+    """The path of a Chromium, or None."""
+    chosen = os.environ.get("MIXFLOW_BROWSER")
+    names = ("chromium", "chromium-browser", "google-chrome", "chrome")
+    return chosen or next(filter(None, map(shutil.which, names)), None)
+
+
+def require_browser():
+    """The browser's path; without one the test is skipped, or fails where a browser is required."""
+    path = find_browser()
+    if path is None:
+        reason = "no Chromium on the path (set MIXFLOW_BROWSER to one)"
+        (pytest.fail if os.environ.get("MIXFLOW_REQUIRE_BROWSER") == "1" else pytest.skip)(reason)
+    return path
+
+
+@contextlib.contextmanager
+def playground(port=0):
+    """`mixflow playground` in a process of its own; yields (address, process)."""
+    words = [sys.executable, "-m", "mixflow", "playground", "--port", str(port), "--no-browser"]
+    process = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    try:
+        said = process.stdout.readline()
+        address = re.search(r"http://[\d.:]+/", said)
+        if not address:
+            raise AssertionError(f"the playground did not start: {said!r} {process.communicate(timeout=10)}")
+        wait_until(lambda: _answers(address[0]), 20)
+        yield address[0], process
+    finally:
+        stop(process)
+
+
+def stop(process):
+    if process.poll() is None:
+        process.terminate()
+        try:
+            process.wait(5)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait(5)
+    process.stdout.close()
+    process.stderr.close()
+
+
+def _answers(address):
+    import httpx
+
+    try:
+        return httpx.get(f"{address}status.json", timeout=2).status_code == 200
+    except httpx.HTTPError:
+        return False
+
+
+def wait_until(condition, seconds, *, every=0.05, what="the condition"):
+    """The first true value of `condition()`; an AssertionError after `seconds`."""
+    end = time.monotonic() + seconds
+    while True:
+        value = condition()
+        if value:
+            return value
+        if time.monotonic() > end:
+            raise AssertionError(f"{what} did not come true within {seconds} s")
+        time.sleep(every)
