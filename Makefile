@@ -1,5 +1,5 @@
 # Every target makes its own virtual environment first, so `make test` works in a fresh clone.
-#   make reproduce [ARGS=…]   the paper's experiment
+#   make reproduce [ARGS=…]   the paper's experiments and the report, e.g. make reproduce ARGS='--only width'
 #   make test [ARGS=…]        the tests, e.g. make test ARGS='-k minimal -x'
 #   make lint                 ruff check and format check
 #   make clean                remove the environment and everything made by the tools

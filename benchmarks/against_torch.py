@@ -25,7 +25,7 @@ STRETCH, SECONDS = 10, 10
 ASK_FOR_TORCH = "PyTorch is missing: pip install torch, or name an interpreter that has it with --torch-python PATH."
 
 
-def torch_program(weights, dtype, threads, steps):
+def torch_program(weights, dtype, threads, steps, width):
     """Runs in the interpreter that has torch; prints time per step and the loss before the last step as JSON."""
     try:
         import torch
@@ -52,7 +52,7 @@ def torch_program(weights, dtype, threads, steps):
         y.append(signs[k])
     x, y = torch.stack(x), torch.tensor(y, dtype=dtype)
     stored = torch.frombuffer(bytearray(Path(weights).read_bytes()), dtype=torch.float64)
-    W_K, W_Q = stored.reshape(2, 2, M, D).to(dtype)
+    W_K, W_Q = stored.reshape(2, 2, width, D).to(dtype)
     plus, minus = Head(W_K[0], W_Q[0]), Head(W_K[1], W_Q[1])
     optimizer = torch.optim.SGD([*plus.parameters(), *minus.parameters()], lr=LEARNING_RATE)
 
@@ -77,8 +77,8 @@ def torch_program(weights, dtype, threads, steps):
     print(json.dumps({"us": best * 1e6, "steps": done, "loss": float(loss), "version": torch.__version__}))
 
 
-def run_torch(python, weights, dtype, threads, steps):
-    command = [python, __file__, "--worker", str(weights), dtype, str(threads), str(steps)]
+def run_torch(python, weights, dtype, threads, steps, width=M):
+    command = [python, __file__, "--worker", str(weights), dtype, str(threads), str(steps), str(width)]
     try:
         done = subprocess.run(command, capture_output=True, text=True)
     except OSError as error:
@@ -145,8 +145,8 @@ def report(result):
 
 def main():
     if sys.argv[1:2] == ["--worker"]:
-        weights, dtype, threads, steps = sys.argv[2:]
-        return torch_program(weights, dtype, int(threads), int(steps))
+        weights, dtype, threads, steps, width = sys.argv[2:]
+        return torch_program(weights, dtype, int(threads), int(steps), int(width))
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--torch-python", default=sys.executable, metavar="PATH", help="an interpreter with PyTorch")
     parser.add_argument("--steps", type=int, default=2000, help="steps of each PyTorch run, at most (default 2000)")

@@ -21,8 +21,11 @@ _HOME = {
     "Transformer": "models.transformer",
     "Until": "dynamics",
     "compare": "side_by_side",
+    "construct": "models.construct",
     "extend": "training",
     "load": "store",
+    "open_sweep": "sweeping",
+    "sweep": "sweeping",
     "train": "training",
     "train_many": "training",
 }

@@ -32,7 +32,7 @@ class Progress:
         filled = int(24 * done / total) if total else 24
         line = (
             f"\r{self.label}{'█' * filled}{'░' * (24 - filled)} {100 * done / max(total, 1):3.0f} %  "
-            f"{rate:,.0f} {self.unit}s/s  {_duration(left)} left"
+            f"{rate:,.0f} {self.unit}s/s  {duration(left)} left"
         )
         self.stream.write(line.ljust(self.width))
         self.width = len(line)
@@ -56,7 +56,8 @@ class _Function:
         pass
 
 
-def _duration(seconds):
+def duration(seconds):
+    """Seconds as m:ss or h:mm:ss."""
     minutes, seconds = divmod(round(seconds), 60)
     hours, minutes = divmod(minutes, 60)
     return f"{hours}:{minutes:02d}:{seconds:02d}" if hours else f"{minutes}:{seconds:02d}"

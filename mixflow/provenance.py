@@ -8,13 +8,13 @@ import platform
 import shlex
 import sys
 
-PACKAGES = ("mixflow", "jax", "jaxlib", "numpy", "scipy", "xarray", "h5netcdf")
+PACKAGES = ("mixflow", "jax", "jaxlib", "numpy", "scipy", "xarray", "h5netcdf", "matplotlib")
 
 
 def provenance():
     """Attributes of a dataset, as strings."""
     return {
-        "versions": json.dumps({"python": platform.python_version(), **_versions()}),
+        "versions": json.dumps(versions()),
         "commit": _commit(),
         "command": shlex.join([pathlib.Path(sys.argv[0]).name or "python", *sys.argv[1:]]),
         "hardware": json.dumps(_hardware()),
@@ -22,8 +22,20 @@ def provenance():
     }
 
 
+def versions():
+    """Installed versions of Python and of everything numbers or figures depend on."""
+    return {"python": platform.python_version(), **_installed()}
+
+
+def threads():
+    """How many processors this process may use, and what limits its libraries' threads."""
+    allowed = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    limits = {name: os.environ[name] for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS") if name in os.environ}
+    return ", ".join([f"{allowed} processors allowed", *(f"{name} = {value}" for name, value in limits.items())])
+
+
 @functools.cache
-def _versions():
+def _installed():
     from importlib import metadata  # slow to import, and only needed when a dataset is made
 
     found = {}

@@ -84,7 +84,10 @@ class Run:
 
     @property
     def certificate(self):
-        """Flow only: the error bound, the drift of the conserved quantities, the work done; None for descent."""
+        """Flow only: the error bound, the drift of the conserved quantities, the work done; None for descent.
+
+        A dictionary; for three-stage flows a list of them, one for each stage.
+        """
         return json.loads(self.dataset.attrs["certificate"]) if "certificate" in self.dataset.attrs else None
 
     @property
@@ -138,6 +141,14 @@ def write_whole(path, content):
         why = error.strerror or str(error)
         raise StoreError(f"cannot write {path}: {why}; nothing was written, choose another place.") from None
     return path
+
+
+def make_folder(folder):
+    """Make an output folder, or say in one sentence why not."""
+    try:
+        pathlib.Path(folder).mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise StoreError(f"cannot make the folder {folder}: {error.strerror}; choose another with --out.") from None
 
 
 def open_dataset(path):

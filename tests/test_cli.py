@@ -8,7 +8,8 @@ import sys
 
 import pytest
 
-from mixflow.cli import COMMANDS, main
+from mixflow.cli import main
+from mixflow.commands import NAMES
 
 
 def call(capsys, *words):
@@ -117,7 +118,7 @@ def test_a_diverged_run_is_kept(capsys, tmp_path):
     assert json.loads(out)["provenance"]["finished"] == 0
 
 
-@pytest.mark.parametrize("name", COMMANDS)
+@pytest.mark.parametrize("name", NAMES)
 def test_every_command_has_help_with_an_example(capsys, name):
     code, out, _ = call(capsys, name, "--help")
     assert code == 0

@@ -1,6 +1,5 @@
-"""Images as tokens: the files and every way they can be wrong, the split, the gradient, and a short training that learns."""
+"""MNIST as tokens: the files and every way they can be wrong, the split, the download."""
 
-import functools
 import gzip
 import http.server
 import json
@@ -13,12 +12,7 @@ import pytest
 
 import mixflow as mf
 from mixflow.cli import main
-from mixflow.dynamics.descent import descend
-from mixflow.models.full import Full
-from mixflow.models.tokens import TokenModel
-from mixflow.models.transformer import embedding
 from mixflow.tasks import download, idx
-from mixflow.tasks.tokens import Part, Tokens
 
 OFFICIAL = Path(__file__).parents[2] / "shared" / "data" / "mnist"
 needs_files = pytest.mark.skipif(not OFFICIAL.is_dir(), reason="the official test files are not beside the repository")
@@ -229,148 +223,6 @@ def test_more_images_than_there_are():
 def test_what_images_cannot_be_trained_with(width, method, model, says):
     with pytest.raises(mf.SpecError, match=says):
         mf.train(mf.Mnist(samples=20, test_samples=20, images=10), mf.Transformer(width=width), method, model=model)
-
-
-# the model -----------------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("tie", [False, True])
-def test_orthonormal_images_are_the_synthetic_task(tie):
-    """With basis vectors for images the token model is `Full`, step for step; also with one part frozen."""
-    task = mf.Mixture(classes=2).population()
-    who = mf.Transformer(width=6, omega=0.6, seed=4, tie_values=tie)
-    old, new = Full(task, tie), TokenModel(Tokens.of(task, embedding(task).T), tie)
-    start = old.start(who)
-    assert all(np.array_equal(start[name], x) for name, x in new.start(who).items())
-    for rates in ((0.1, 0.1), (0.1, 0.0), (0.0, 0.1)):
-        rate = [np.array([r]) for r in rates]
-        a, b = (descend(m, [start], m.parameters([who], *rate), 200, 100) for m in (old, new))
-        for name in ("w", "A", "G_K", "G_Q"):
-            assert np.allclose(a.saved[name], b.saved[name], rtol=0, atol=1e-9), (name, rates)
-        end, other = old.final(a.state), new.final(b.state)
-        assert all(np.allclose(end[name], other[name], rtol=0, atol=1e-9) for name in end)
-
-
-def naive_loss(state, part, probabilities, bias):
-    """The definition, sample by sample."""
-    total = 0.0
-    for X, y, p in zip(part.tokens, part.labels, probabilities):  # X (L, d)
-        z = []
-        for h in (0, 1):
-            S = X @ state["W_K"][h].T @ state["W_Q"][h] @ X.T  # (key, query)
-            P = np.exp(S) / np.exp(S).sum(axis=0)
-            z.append(bias + np.mean(state["w"][h] @ X.T @ P))
-        total += p * np.logaddexp(0, -y * (max(z[0], 0) - max(z[1], 0)))
-    return total
-
-
-def test_a_step_follows_the_gradient_of_the_definition():
-    """Finite differences of the definition, on random tokens that overlap, along random directions of every weight."""
-    rng = np.random.default_rng(1)
-    vectors = (rng.normal(size=(2, 7)), rng.normal(size=(4, 7)), rng.normal(size=(3, 7)))
-    n = 9
-    part = Part(
-        vectors=vectors,
-        index=np.column_stack([rng.integers(len(x), size=n) for x in vectors]),
-        sign=rng.choice([-1.0, 1.0], size=(n, 3)),
-        labels=rng.choice([-1.0, 1.0], size=n),
-        hard=np.zeros(n, bool),
-    )
-    p = rng.dirichlet(np.ones(n))
-    model = TokenModel(Tokens(train=part, probabilities=p, features=("c1",), directions=vectors[0][:1]))
-    who = mf.Transformer(width=3, omega=1.0, seed=2)
-    state = {**model.start(who), "w": 0.3 * rng.normal(size=(2, 7))}
-    eta = 1e-3
-    run = descend(model, [state], model.parameters([who], np.array([eta]), np.array([eta])), 1, 1)
-    moved = model.final(run.state)
-    for name in state:
-        for _ in range(3):
-            direction = rng.normal(size=state[name].shape)
-            at = lambda t, name=name, d=direction: naive_loss({**state, name: state[name] + t * d}, part, p, 0.5)  # noqa: E731
-            slope = (at(1e-5) - at(-1e-5)) / 2e-5
-            assert np.sum((state[name] - moved[name]) / eta * direction) == pytest.approx(slope, rel=1e-6, abs=1e-9)
-
-
-def test_recorded_scores_are_means_over_images():
-    task = mf.Mnist(samples=30, test_samples=20, images=10)
-    run = mf.train(task, mf.Transformer(width=4, seed=1, omega=0.8), mf.GradientDescent(steps=20, save_every=20))
-    W_K, W_Q, w = (run.dataset[f"final_{name}"].values for name in ("W_K", "W_Q", "w"))
-    t = task.tokens
-    c, x1, x2 = t.train.vectors
-    score = lambda x, y: np.array([(x @ K.T) @ (y @ Q.T).T for K, Q in zip(W_K, W_Q)])  # noqa: E731  (2, keys, queries)
-    assert np.allclose(run.dataset.A[-1].sel(key="v1", query="v2"), score(x1, x2).mean(axis=(1, 2)))
-    assert np.allclose(run.dataset.A[-1].sel(key="c2", query="v1"), score(c[1:], x1).mean(axis=(1, 2)))
-    assert np.allclose(run.dataset.w[-1].sel(feature="v2"), (w @ x2.T).mean(axis=1))
-    state = {"w": w, "W_K": W_K, "W_Q": W_Q}
-    assert float(run.dataset.loss[-1]) == pytest.approx(naive_loss(state, t.train, t.probabilities, 0.5), rel=1e-12)
-    held = naive_loss(state, t.test, np.full(20, 1 / 20), 0.5)
-    assert float(run.dataset.loss_test[-1]) == pytest.approx(held, rel=1e-12)
-
-
-# training ------------------------------------------------------------------------------------------------------------
-
-SMALL = {"samples": 400, "test_samples": 200, "images": 40}
-
-
-@functools.cache
-def learned():
-    # Few images and half the width of the experiment: 5 s of CPU, about the same accuracy.
-    method = mf.GradientDescent(steps=4500, save_every=50)
-    return mf.train(mf.Mnist(**SMALL), mf.Transformer(width=32, omega=0.8), method)
-
-
-def test_training_learns_hard_samples_on_images_it_never_saw():
-    data = learned().dataset
-    assert float(data.accuracy_hard_test[0]) == 0.5
-    assert float(data.accuracy_hard[-1]) > 0.98
-    assert float(data.accuracy_hard_test[-1]) > 0.97
-    assert float(data.accuracy_easy_test[-1]) == 1.0
-    stages = learned().stages
-    assert [stage.name for stage in stages if stage.found] == ["neurons", "attention", "convergence"]
-    A = data.A[-1].sel(head="+")
-    for k, j in ((1, 2), (2, 1)):  # the mechanism of the synthetic task: the identifier is a key for its own signal
-        assert float(A.sel(key=f"c{k}", query=f"v{k}")) > float(A.sel(key=f"c{k}", query=f"v{j}")) + 1
-
-
-def test_a_run_is_saved_loaded_summarised_and_drawn(tmp_path):
-    from mixflow.plot.run import plot_run
-    from mixflow.summary import summary, table
-
-    path = learned().save(tmp_path / "run.nc")
-    again = mf.load(path)
-    assert again.dataset.identical(learned().dataset.assign_attrs(again.dataset.attrs))
-    assert again.task == mf.Mnist(**SMALL)
-    assert summary(again)["accuracy_test"] > 0.9
-    assert "2-mixture" in table(again)
-    assert np.array_equal(again.dataset.test_images, np.concatenate(again.task.split["test"]))
-    assert plot_run(again).axes
-
-
-def test_the_same_seed_gives_the_same_bytes():
-    task, who, method = mf.Mnist(**SMALL), mf.Transformer(width=16), mf.GradientDescent(steps=60, save_every=20)
-    one, two = (mf.train(task, who, method).dataset for _ in range(2))
-    for name in one.data_vars:
-        assert one[name].values.tobytes() == two[name].values.tobytes(), name
-
-
-def test_three_stages_freeze_what_they_should():
-    method = mf.ThreeStage(mf.GradientDescent(save_every=10), neurons=5, attention=5, converge=5)
-    run = mf.train(mf.Mnist(**SMALL), mf.Transformer(width=8), method)
-    data = run.dataset
-    w, A = data.w.values, data.A.values
-    first, second, third = data.time <= 5, (data.time >= 5) & (data.time <= 10), data.time >= 10
-    assert np.array_equal(A[first], np.broadcast_to(A[0], A[first].shape))
-    assert np.ptp(w[second], axis=0).max() == 0
-    assert np.ptp(A[third], axis=0).max() == 0
-    assert np.ptp(w[third], axis=0).max() > 0
-    assert [stage.end for stage in run.stages][:2] == pytest.approx([5, 10])
-    assert "final_W_K" in data
-
-
-def test_extension_is_refused_in_one_sentence():
-    run = mf.train(mf.Mnist(**SMALL), mf.Transformer(width=4), mf.GradientDescent(steps=5))
-    with pytest.raises(mf.SpecError, match="train again with more steps"):
-        mf.extend(run, 5)
 
 
 # download ------------------------------------------------------------------------------------------------------------

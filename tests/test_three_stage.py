@@ -91,6 +91,20 @@ def test_a_threshold_that_is_never_reached_ends_at_the_limit_and_says_so():
     assert float(run.dataset.time[-1]) == pytest.approx(100)
 
 
+def test_every_stage_of_a_flow_is_certified():
+    method = mf.ThreeStage(mf.GradientFlow(), converge=mf.Until("loss", 0.1))
+    run = mf.train(mf.Mixture(2), mf.Transformer(width=32, seed=1), method)
+    proofs = run.certificate
+    assert [proof["stage"] for proof in proofs] == [switch["name"] for switch in run.switches]
+    assert [proof["time"] for proof in proofs] == [[switch["start"], switch["end"]] for switch in run.switches]
+    assert all(proof["relative_difference"] < 1e-8 and proof["same_events"] for proof in proofs)
+    assert max(proof["relative_drift_tr_C2"] for proof in proofs) < 1e-8
+    # A stage that is over before it begins has nothing to prove, and does not fail.
+    over = mf.train(mf.Mixture(2), mf.Transformer(), mf.ThreeStage(mf.GradientFlow(), mf.Until("loss", 0.9), 5, 5))
+    assert over.certificate[0]["time"] == [0, 0]
+    assert mf.train(mf.Mixture(2), mf.Transformer(), mf.ThreeStage(mf.GradientDescent(), 5, 5, 5)).certificate is None
+
+
 def test_three_mixtures_watch_all_samples():
     method = mf.ThreeStage(mf.GradientFlow(rtol=1e-7), attention=mf.Until("feature_margin", 0.01), converge=10)
     run = mf.train(mf.Mixture(3), mf.Transformer(omega=0.5), method)
@@ -113,6 +127,7 @@ def test_round_trip(tmp_path):
         assert loaded.method == method
         assert loaded.switches == run.switches
         assert loaded.events == run.events
+        assert loaded.certificate == run.certificate
         json.dumps(loaded.switches)
 
 

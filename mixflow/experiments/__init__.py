@@ -1,1 +1,24 @@
-"""One file for each figure or question: config -> run -> verdict and figure."""
+"""One file for each figure or question, all of one shape (`shape.Experiment`): config with reasons -> run -> verdict, figures."""
+
+# In the order of the report. Modules are imported when asked for, so that `mixflow --help` needs none of them.
+_HOME = {
+    "simultaneous": "simultaneous",
+    "three-stage": "three_stage",
+    "flow": "flow",
+    "width": "width",
+    "geometry": "geometry",
+    "classes": "classes",
+    "construction": "construction",
+    "mnist": "images",
+    "claims": "claims",
+}
+NAMES = tuple(_HOME)
+
+
+def experiment(name):
+    """The experiment of this name."""
+    from importlib import import_module
+
+    from ..checks import one_of
+
+    return import_module(f".{_HOME[one_of('experiment', name, NAMES)]}", __name__).EXPERIMENT

@@ -15,14 +15,18 @@ A gate with r > 0 pushes its own neuron off and can slide; a gate with r < 0 pus
 
 from dataclasses import dataclass, field
 from functools import lru_cache
+from typing import NamedTuple
 
 import numpy as np
 
 from ..jaxed import jax as configured
 
-RIDGE = (
-    1e-12  # relative; leaves |dz/dt| ≤ RIDGE · N · r on the surface and makes dependent ∇z (twins by symmetry) harmless
-)
+# Relative; leaves |dz/dt| ≤ RIDGE · N · r on the surface and makes dependent ∇z (twins by symmetry) harmless.
+RIDGE = 1e-12
+SMALL = 4096  # multiplications in one matrix product
+# XLA's newer code generator for fused loops takes twice as long to compile these fields (2.2 s instead of 1.2 s with
+# sliding gates, K = 2) and the result runs no faster (440 and 454 µs for a step).
+COMPILER = {"xla_cpu_use_fusion_emitters": False}
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -30,7 +34,7 @@ class GatedField:
     """One model's gated field; built by `gram_field` or `symmetric_field`.
 
     model      "gram" or "symmetric"
-    surface    z(constants, w, A) -> (2, n), a JAX function; part of the compilation key
+    surface    z(numpy or jax.numpy, constants, w, A) -> (..., 2, n); part of the compilation key
     constants  what `surface` reads, with sign (n,), weight (n,), metric_w, rate (2,) and Gamma (or None for identity)
     shape_w    the shape of w in `unpack`: (2, F) or (2,)
     size       f, the side of A, G_K, G_Q
@@ -50,13 +54,16 @@ class GatedField:
     train_w: bool = True
     train_attention: bool = True
     device: dict = field(init=False, repr=False)  # the constants as device arrays
-    compiled: dict = field(init=False, repr=False)  # jitted z, z_many, velocity, contact
+    heads: tuple = field(init=False, repr=False)  # the gates of each head
+    functions: tuple = field(init=False, repr=False)  # z and evaluate for JAX to compile, evaluate compiled
 
     def __post_init__(self):
         jax = configured()
         put = lambda name, value: object.__setattr__(self, name, value)  # noqa: E731 (the dataclass is frozen)
         put("device", {k: None if v is None else jax.numpy.asarray(v) for k, v in self.constants.items()})
-        put("compiled", _compiled(self.surface, self.shape_w, self.size))
+        names = [head for head, _ in self.gate_names]
+        put("heads", tuple(np.flatnonzero([name == head for name in names]) for head in sorted(set(names))))
+        put("functions", _evaluation(self.surface, self.shape_w, self.size))
 
     @property
     def n_gates(self):
@@ -74,14 +81,10 @@ class GatedField:
 
     def z(self, Y):
         """(..., 2n) pre-activations of one state or many."""
-        Y = np.asarray(Y, float)
-        if Y.ndim == 1:
-            return np.asarray(self.compiled["z"](self.device, Y))
-        # Padding to a power of two keeps the number of compiled shapes small.
-        flat = Y.reshape(-1, Y.shape[-1])
-        room = 1 << max(len(flat) - 1, 0).bit_length()
-        padded = np.concatenate([flat, np.repeat(flat[-1:], room - len(flat), axis=0)])
-        return np.asarray(self.compiled["z_many"](self.device, padded))[: len(flat)].reshape(*Y.shape[:-1], -1)
+        parts = self.unpack(np.asarray(Y, float))
+        with np.errstate(over="ignore", invalid="ignore"):  # a state beyond float64 gives NaN, which the flow reports
+            z = self.surface(np, self.constants, parts["w"], parts["A"])
+        return z.reshape(*z.shape[:-2], -1)
 
     def loss(self, Y):
         """(...) population loss of one state or many."""
@@ -93,42 +96,23 @@ class GatedField:
     def velocity(self, y, gates):
         """y' for any gates (2n,) in [0, 1], linear in them at fixed margins; a gate that is not 1 counts as sliding or off.
 
-        This is the plain statement of the field; the solver calls the compiled functions, a whole step at a time.
+        This is the plain statement of the field; the solver compiles `evaluate` into its steps.
         """
-        return np.asarray(self.compiled["velocity"](self.device, y, self.put(gates)))
-
-    def slide(self, y, gates, sliding):
-        """y' and the sliding gates λ (s,) that hold dz/dt = 0 on the indices `sliding`, given the gates of all others."""
-        index, real = self.put_indices(sliding)
-        dy, share, *_ = self.compiled["contact"](self.device, y, gates, index, real)
-        return np.asarray(dy), np.asarray(share)[: len(sliding)]
-
-    def contact(self, y, gates, touching):
-        """v (s,), N (s, s), r (s,) of the gates `touching`:  dz/dt = v − N (r · gate), the other gates as given.
-
-        The entries of `gates` on `touching` must be 0. On all gates with gates = 0 this is B = −N diag(r).
-        """
-        index, real = self.put_indices(touching)
-        _, _, v, N, r = self.compiled["contact"](self.device, y, gates, index, real)
-        s = len(touching)
-        return np.asarray(v)[:s], np.asarray(N)[:s, :s], np.asarray(r)[:s]
+        return np.asarray(self.functions[2](self.device, y, self.put(gates), *self.put_indices(())).dy)
 
     def B(self, y, gates):
         """(2n, 2n) with dz/dt = B gates at the margins of state y, where neurons with gate 0 count as silent."""
-        everyone = np.arange(self.n_gates)
-        index, real = self.put_indices(everyone)
-        *_, N, r = self.compiled["contact"](self.device, y, self.put(gates), index, real)
+        index, real = self.put_indices(range(self.n_gates))
+        found = self.functions[2](self.device, y, self.put(gates), index, real)
         n = self.n_gates
-        return -np.asarray(N)[:n, :n] * np.asarray(r)[:n]
+        return -np.asarray(found.N)[:n, :n] * np.asarray(found.r)[:n]
 
     def put(self, gates):
         """The gates as a device array, so that a mode pays for the transfer once."""
-        import jax
-
-        return jax.numpy.asarray(gates, float)
+        return configured().numpy.asarray(gates, float)
 
     def put_indices(self, indices):
-        """Indices padded to 4, 8, 16, …, and 1.0 where an entry is real: a few shapes serve every sliding set."""
+        """Indices padded to 0, 4, 8, 16, …, and 1.0 where an entry is real: a few shapes serve every sliding set."""
         return _padded(tuple(int(i) for i in indices))
 
     def invariants(self, Y):
@@ -160,6 +144,14 @@ class GatedField:
         return np.linalg.eigvalsh(joint)[..., 0].min(axis=-1)
 
 
+def product(xp, X, Y):
+    """X @ Y. A small product that JAX compiles is written as sums: XLA cannot merge a call of its matrix product with the
+    arithmetic around it, and for matrices this small the calls would be most of the time."""
+    if xp is np or X.shape[-2] * X.shape[-1] * Y.shape[-1] > SMALL:
+        return X @ Y
+    return xp.sum(X[..., :, :, None] * Y[..., None, :, :], axis=-2)
+
+
 def pack(w, A, G_K, G_Q):
     """The flat state y of its named parts."""
     return np.concatenate([np.ravel(part) for part in (w, A, G_K, G_Q)]).astype(float)
@@ -167,9 +159,8 @@ def pack(w, A, G_K, G_Q):
 
 @lru_cache(maxsize=1024)
 def _padded(indices):
-    import jax.numpy as jnp
-
-    room = 4
+    jnp = configured().numpy
+    room = 4 if indices else 0
     while room < len(indices):
         room *= 2
     fill = room - len(indices)
@@ -178,8 +169,7 @@ def _padded(indices):
 
 def _solve(N, v):
     """N⁻¹ v for a definite N. Up to 4 rows by elimination written out, a tenth of the time of a call to LAPACK."""
-    import jax.numpy as jnp
-
+    jnp = configured().numpy
     n = len(v)
     if n > 4:
         return jnp.linalg.solve(N, v)
@@ -192,12 +182,28 @@ def _solve(N, v):
     return jnp.stack([row[n] for row in rows])
 
 
-@lru_cache(maxsize=64)
-def _compiled(surface, shape_w, f):
-    """The jitted functions of one model; constants are arguments, so tasks of equal shapes share one compilation."""
-    import jax
-    import jax.numpy as jnp
+class Evaluation(NamedTuple):
+    """The field at one state, for a set of s chosen gates (padded) whose own entries in `gates` are 0.
 
+    dy     y' with the chosen gates at the share λ that holds their dz/dt = 0
+    share  (s,) that λ
+    z      (2n,)
+    v, N, r   dz/dt = v − N (r · gate) over the chosen gates
+    """
+
+    dy: object
+    share: object
+    z: object
+    v: object
+    N: object
+    r: object
+
+
+@lru_cache(maxsize=64)
+def _evaluation(surface, shape_w, f):
+    """The function behind every call of one model; constants are arguments, so tasks of equal shapes share a compilation."""
+    jax = configured()
+    jnp = jax.numpy
     nw = int(np.prod(shape_w))
     block = 2 * f * f
 
@@ -218,42 +224,37 @@ def _compiled(surface, shape_w, f):
         g = c["rate"][:, None, None] * g
         Gg, gG = (g, g) if c["Gamma"] is None else (c["Gamma"] @ g, g @ c["Gamma"])
         T = lambda X: jnp.swapaxes(X, -1, -2)  # noqa: E731
-        dA = G_K @ gG + Gg @ G_Q
-        dK = Gg @ T(A)
-        dQ = T(A) @ gG
-        parts = (c["metric_w"] @ g_w, dA, dK + T(dK), dQ + T(dQ))
+        dA = product(jnp, G_K, gG) + product(jnp, Gg, G_Q)
+        dK = product(jnp, Gg, T(A))
+        dQ = product(jnp, T(A), gG)
+        parts = (jnp.sum(c["metric_w"] * g_w, axis=-1), dA, dK + T(dK), dQ + T(dQ))
         return -jnp.concatenate([part.ravel() for part in parts])
 
-    def z(c, y):
-        w, A, _, _ = split(y)
-        return surface(c, w, A).ravel()
+    def z(c, w, A):
+        return surface(jnp, c, w.reshape(shape_w), A).ravel()
 
-    def velocity(c, y, gates):
+    def evaluate(c, y, gates, index, real):
         w, A, _, _ = split(y)
-        z, pull_back = jax.vjp(lambda w, A: surface(c, w, A).ravel(), w, A)
-        return move(c, y, *pull_back(residual(c, z, gates) * gates))
-
-    def contact(c, y, gates, index, real):
-        w, A, _, _ = split(y)
-        z, pull_back = jax.vjp(lambda w, A: surface(c, w, A).ravel(), w, A)
-        r = residual(c, z, gates)
-        fixed = move(c, y, *pull_back(r * gates))
-        rows = jnp.zeros((len(index), len(r))).at[jnp.arange(len(index)), index].set(real)
-        J_w, J_A = jax.vmap(pull_back)(rows)  # ∇z of the touching gates
-        moves = jax.vmap(lambda g_w, g: move(c, y, g_w, g))(J_w, J_A)
-        J = jnp.concatenate([J_w, J_A.reshape(len(index), -1)], axis=1)
-        v = J @ fixed[: nw + block]
-        N = -J @ moves[:, : nw + block].T
+        at, pull_back = jax.vjp(lambda w, A: z(c, w, A), w, A)
+        r = residual(c, at, gates)
+        s = len(index)
+        if s == 0:
+            dy = move(c, y, *pull_back(r * gates))
+            return Evaluation(dy, jnp.zeros(0), at, jnp.zeros(0), jnp.zeros((0, 0)), r[:0])
+        # Row 0 is the gradient under the given gates, the others ∇z of the chosen gates: one batch, compiled once.
+        rows = jnp.concatenate([(r * gates)[None], real[:, None] * (index[:, None] == jnp.arange(len(r)))])
+        g_w, g = jax.vmap(pull_back)(rows)
+        moves = jax.vmap(lambda g_w, g: move(c, y, g_w, g))(g_w, g)
+        J = jnp.concatenate([g_w, g.reshape(s + 1, -1)], axis=1)[1:]
+        products = jnp.sum(moves[:, None, : nw + block] * J, axis=-1)
+        v, N = products[0], -products[1:]
         N = (N + N.T) / 2
         # dz/dt = v − N μ = 0 with μ = r λ. Padding rows are zero, so the ridge alone keeps them regular, at μ = 0.
         ridge = RIDGE * jnp.maximum(jnp.max(jnp.diagonal(N)), 1e-300)
-        mu = _solve(N + ridge * jnp.eye(len(index)), v)
-        r = r[index]
-        return fixed + mu @ moves, mu / jnp.where(r == 0, 1e-300, r), v, N, r
+        mu = _solve(N + ridge * jnp.eye(s), v)
+        r = jnp.sum(jnp.where(index[:, None] == jnp.arange(len(r)), r, 0.0), axis=-1)
+        return Evaluation(
+            moves[0] + jnp.sum(mu[:, None] * moves[1:], axis=0), mu / jnp.where(r == 0, 1e-300, r), at, v, N, r
+        )
 
-    return {
-        "z": jax.jit(z),
-        "z_many": jax.jit(jax.vmap(z, in_axes=(None, 0))),
-        "velocity": jax.jit(velocity),
-        "contact": jax.jit(contact),
-    }
+    return (lambda c, y: z(c, *split(y)[:2])), evaluate, jax.jit(evaluate, compiler_options=COMPILER)

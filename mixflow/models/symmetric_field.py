@@ -84,12 +84,12 @@ def _tokens(K, y, n):
     return scores, values, keys, np.array([number for _, _, number in queries], float)
 
 
-def _surface(c, w, A):
-    """z (2, K) of §2 from the sectors A[common], A[contrast], each (key, query) over (c, v)."""
-    import jax.numpy as jnp
-
-    entries = c["mix"] @ A.reshape(2, 4)  # rows: diagonal, off-diagonal
-    E = c["keys"] * jnp.exp(c["scores"] @ entries.ravel()).reshape(c["keys"].shape)
-    u = (c["values"] @ w).reshape(c["keys"].shape)
-    mean = jnp.sum(E * u, axis=-1) / jnp.sum(E, axis=-1)  # (2K, 4) what each query hears
-    return (c["bias"] + jnp.sum(c["queries"] * mean, axis=-1)).reshape(2, -1)
+def _surface(xp, c, w, A):
+    """z (..., 2, K) of §2 from the sectors A[common], A[contrast], each (key, query) over (c, v)."""
+    lead = A.shape[:-3]
+    entries = c["mix"] @ A.reshape(*lead, 2, 4)  # rows: diagonal, off-diagonal
+    table = (*lead, *c["keys"].shape)
+    E = c["keys"] * xp.exp(entries.reshape(*lead, 8) @ c["scores"].T).reshape(table)
+    u = (w @ c["values"].T).reshape(table)
+    mean = xp.sum(E * u, axis=-1) / xp.sum(E, axis=-1)  # (..., 2K, 4) what each query hears
+    return (c["bias"] + xp.sum(c["queries"] * mean, axis=-1)).reshape(*lead, 2, -1)

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from .run import _lines, _losses, attention_lines, neuron_lines
+from .run import attention_lines, draw_lines, draw_losses, neuron_lines
 from .style import COLOURS, RC, shade
 
 SCHEMES = {  # name -> (colour, dash)
@@ -32,10 +32,10 @@ def plot_mnist(runs):
         accuracy.legend(loc="center right")
         run = runs["simultaneous"][0]
         data = run.dataset
-        _losses(loss, data)
+        draw_losses(loss, data)
         loss.set_ylabel("training loss, simultaneous")
-        _lines(neurons, data, neuron_lines(data), "neuron alignment, head +")
-        _lines(attention, data, attention_lines(data), "attention score, head +")
+        draw_lines(neurons, data, neuron_lines(data), "neuron alignment, head +")
+        draw_lines(attention, data, attention_lines(data), "attention score, head +")
         low, high = attention.get_ylim()
         attention.set_ylim(low, high + 0.45 * (high - low))  # room for the legend above the curves
         for panel in (loss, neurons, attention):

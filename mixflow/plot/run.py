@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from .style import COLOURS, RC, shade
+from .style import COLOURS, RC, shade, time_axis
 
 
 def plot_run(run, *, scale="log"):
@@ -16,36 +16,34 @@ def plot_run(run, *, scale="log"):
     with rc_context(RC):
         figure = Figure(figsize=(7.2, 7.0))
         loss, neurons, attention = figure.subplots(3, sharex=True)
-        _losses(loss, run.dataset)
-        _lines(neurons, run.dataset, neuron_lines(run.dataset), "neuron alignment, head +")
-        _lines(attention, run.dataset, attention_lines(run.dataset), "attention score, head +")
-        attention.set_xlabel("time  (learning rate × step)")
-        time = run.dataset.time.values
-        if scale == "log" and len(time) > 2:
-            attention.set_xscale("log")
-            attention.set_xlim(max(time[1], time[-1] * 1e-4), time[-1])
-        else:
-            attention.set_xlim(0, max(time[-1], 1e-12))
+        draw_losses(loss, run.dataset)
+        draw_lines(neurons, run.dataset, neuron_lines(run.dataset), "neuron alignment, head +")
+        draw_lines(attention, run.dataset, attention_lines(run.dataset), "attention score, head +")
+        time_axis(attention, run.dataset.time.values, scale)
         for panel in (loss, neurons, attention):
             shade(panel, run.stages, label=panel is loss)
         return figure
 
 
-def _losses(axes, data):
+def draw_losses(axes, data, legend=True):
+    """Population loss of all, easy and hard samples."""
     for name, key, dash in (("all", "loss", "-"), ("easy", "loss_easy", "--"), ("hard", "loss_hard", "-.")):
         if not np.all(np.isnan(data[key])):
             axes.plot(data.time, data[key], dash, color=COLOURS[name], label=f"{name} samples")
     axes.set_yscale("log")
     axes.set_ylabel("population loss")
-    axes.legend(loc="lower left")
+    if legend:
+        axes.legend(loc="lower left")
 
 
-def _lines(axes, data, lines, ylabel):
+def draw_lines(axes, data, lines, ylabel, legend="upper left"):
+    """Lines as `neuron_lines` and `attention_lines` give them: label -> (colour, dash, series); `legend` is its place or None."""
     for label, (colour, dash, value) in lines.items():
         axes.plot(data.time, value, dash, color=COLOURS[colour], label=label)
     axes.axhline(0, color="#bbbbbb", lw=0.6, zorder=0)
     axes.set_ylabel(ylabel)
-    axes.legend(loc="upper left")
+    if legend:
+        axes.legend(loc=legend)
 
 
 def neuron_lines(data):

@@ -1,5 +1,7 @@
 """One look for every figure: colour-blind-safe colours, one colour per idea, stages shaded the same way everywhere."""
 
+import math
+
 # Okabe and Ito's palette, which stays distinct under the common colour-vision deficiencies; lines also differ in dash.
 COLOURS = {
     "all": "#000000",
@@ -12,6 +14,9 @@ COLOURS = {
     "query": "#009E73",
     "rest": "#999999",
 }
+# Further series, when no idea of the table above is meant; markers differ too.
+SERIES = [("#0072B2", "o"), ("#D55E00", "s"), ("#009E73", "^"), ("#CC79A7", "D"), ("#999999", "v")]
+GATES = {"on": ("#0072B2", ""), "sliding": ("#E69F00", "////"), "off": ("#ffffff", "")}  # colour and hatch
 STAGES = {"neurons": "#F0E442", "attention": "#56B4E9", "convergence": "#B9E3B4"}
 
 RC = {
@@ -28,8 +33,19 @@ RC = {
 }
 
 
+def time_axis(axes, time, scale="log"):
+    """Label the time axis and set its range: logarithmic shows the early stages, linear the proportions."""
+    axes.set_xlabel("time  (learning rate × step)")
+    if scale == "log" and len(time) > 2:
+        axes.set_xscale("log")
+        axes.set_xlim(max(time[1], time[-1] * 1e-4), time[-1])
+    else:
+        axes.set_xlim(0, max(time[-1], 1e-12))
+
+
 def shade(axes, stages, label=False):
     """Shade the stages that exist behind the curves; name them once, at the top, if `label`."""
+    edge = -math.inf  # where the name before ends; one that would run into it moves up a line
     for stage in stages:
         if stage.start is None or stage.end is None or not stage.end > stage.start:
             continue
@@ -37,9 +53,13 @@ def shade(axes, stages, label=False):
         if label:
             low, high = axes.get_xlim()
             centre = _middle(axes, max(stage.start, low), min(stage.end, high))
-            axes.text(
-                centre, 1.01, stage.name, transform=axes.get_xaxis_transform(), ha="center", va="bottom", fontsize=8
-            )
+            at, half = axes.transData.transform((centre, 1))[0], 0.3 * 8 * len(stage.name) * axes.figure.dpi / 72
+            above = at - half < edge
+            edge = at + half
+            axes.annotate(
+                stage.name, (centre, 1), (0, 11 if above else 2), xycoords=axes.get_xaxis_transform(),
+                textcoords="offset points", ha="center", va="bottom", fontsize=8, annotation_clip=False,
+            )  # fmt: skip
 
 
 def _middle(axes, low, high):
@@ -53,13 +73,18 @@ def save(figure, path, kinds=("svg", "pdf", "png")):
     """Write the figure as path.svg, path.pdf and path.png, whole or not at all; returns the paths."""
     import io
 
+    from matplotlib import rc_context
+
     from ..store import write_whole
 
     written = []
     for kind in kinds:
         content = io.BytesIO()
         # No date inside, so that the same figure gives the same bytes.
-        metadata = {"svg": {"Date": None}, "pdf": {"CreationDate": None}}.get(kind)
-        figure.savefig(content, format=kind, dpi=150, metadata=metadata)
+        metadata = {"svg": dict.fromkeys(("Date", "Creator", "Format", "Type")), "pdf": {"CreationDate": None}}.get(
+            kind
+        )
+        with rc_context(RC):  # fonts and ids are decided when the file is written
+            figure.savefig(content, format=kind, dpi=150, metadata=metadata)
         written.append(write_whole(f"{path}.{kind}", content.getvalue()))
     return written

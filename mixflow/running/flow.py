@@ -6,7 +6,8 @@ import time as clock
 import numpy as np
 
 from ..dataset import build
-from ..dynamics.flow import certify, flow
+from ..dynamics.certificate import certify
+from ..dynamics.flow import flow
 from ..dynamics.gates import ChatteringError
 from ..errors import DivergedError, Interrupted
 from ..models.gram_field import gram_field

@@ -61,7 +61,7 @@ def _one_by_one(task, transformers, method, engines, bar):
             if isinstance(method, GradientFlow):
                 run = run_flow(task, transformers[i], method, engines[i].name, certificate=False)
             else:
-                run = run_three_stage(task, transformers[i], method, engines[i])
+                run = run_three_stage(task, transformers[i], method, engines[i], certificate=False)
             found = run.dataset, -1
         except DivergedError as error:
             if error.run is None:

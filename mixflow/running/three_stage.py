@@ -2,10 +2,12 @@
 
 import json
 import time as clock
+from functools import partial
 
 import numpy as np
 
 from ..dataset import build
+from ..dynamics.certificate import certify
 from ..dynamics.descent import GradientDescent, descend
 from ..dynamics.flow import GradientFlow, flow
 from ..dynamics.three_stage import Until, limit, steps_within
@@ -19,15 +21,20 @@ from ..store import Run
 from .flow import event_variables, field_of, unpacked
 
 
-def run_three_stage(task, transformer, method, engine, *, progress=False, on_save=None):
-    """Run the three stages from the transformer's start and return the Run; `run.switches` says what ended each stage."""
+def run_three_stage(task, transformer, method, engine, *, progress=False, on_save=None, certificate=True):
+    """Run the three stages from the transformer's start and return the Run; `run.switches` says what ended each stage.
+
+    certificate   whether the flow solves each stage again at a tighter tolerance, from the same start of the stage
+    """
     began = clock.perf_counter()
     stages = method.stages(transformer.bias)
     watch = Watch(task, transformer, engine.name)
     for _, end, _, _ in stages:
         watch.check(end)
     bar = Progress.of(progress, unit="unit")
-    inside = _descent_stage if isinstance(method.method, GradientDescent) else _flow_stage
+    inside = (
+        _descent_stage if isinstance(method.method, GradientDescent) else partial(_flow_stage, certificate=certificate)
+    )
     past, switches, stopped = [], [], None
     state, time = None, 0.0
     try:
@@ -144,7 +151,7 @@ def _lane(engine, state):
     }
 
 
-def _flow_stage(engine, task, transformer, method, state, time, end, trained, watch, note, on_save):
+def _flow_stage(engine, task, transformer, method, state, time, end, trained, watch, note, on_save, *, certificate):
     """One stage by the flow; an event is located by root finding."""
     field = field_of(task, transformer, engine.name, train_w=trained[0], train_attention=trained[1])
 
@@ -153,11 +160,14 @@ def _flow_stage(engine, task, transformer, method, state, time, end, trained, wa
 
     until = time + limit(end)
     stage = GradientFlow(until=until, rtol=method.rtol, atol=method.atol, save_at=method.save_at)
+    start = field.y0 if state is None else state
     result = flow(
-        field, field.y0 if state is None else state, stage, start_time=time,
+        field, start, stage, start_time=time,
         stop=excess if isinstance(end, Until) else None, progress=lambda t, _: note(t - time, 0),
         on_save=unpacked(field, on_save),
     )  # fmt: skip
+    proved = certificate and result.ended != "interrupted"
+    proof = certify(field, start, stage, result, start_time=time) if proved else result.counts
     times, states = result.times, result.states
     inside = times < result.time
     times, states = np.append(times[inside], result.time), np.concatenate([states[inside], result.state[None]])
@@ -168,6 +178,7 @@ def _flow_stage(engine, task, transformer, method, state, time, end, trained, wa
         "stopped": "interrupted" if result.ended == "interrupted" else None,
         "events": result.events,
         "counts": result.counts,
+        "certificate": proof,
     }
 
 
@@ -211,6 +222,9 @@ def _dataset(task, transformer, method, engine, parts, switches, stopped, wall_t
         "switches": json.dumps(switches),
         "counts": json.dumps([part["counts"] for part in parts]),
     }
+    if "certificate" in parts[0]:
+        proofs = [{"stage": switch["name"], **part["certificate"]} for switch, part in zip(switches, parts)]
+        attributes["certificate"] = json.dumps(proofs)
     return build(
         task, transformer, method, engine.name, history, time=time, step=step, final=final,
         extra=event_variables(events) if isinstance(method.method, GradientFlow) else None,

@@ -1,0 +1,18 @@
+"""`mixflow check`: decide the claims that apply to a run file."""
+
+from .common import print_verdicts, run_flags
+
+SUMMARY = "Decide the claims that apply to a run file."
+EXAMPLE = "mixflow check run.nc"
+
+
+def flags():
+    return run_flags()
+
+
+def run(options):
+    from .. import load
+    from ..theory.run_claims import check
+
+    findings = check(load(options.run))
+    return print_verdicts(lambda report: [report(finding) or finding for finding in findings], options.json)

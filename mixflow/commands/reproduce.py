@@ -1,0 +1,41 @@
+"""`mixflow reproduce`: run the paper's experiments and write a report: figures, numbers, verdicts, trained models."""
+
+import json
+
+from .common import DONE, FAILED, JSON
+
+SUMMARY = "Run the paper's experiments and write a report: figures, numbers, verdicts, trained models."
+EXAMPLE = "mixflow reproduce --out results"
+
+
+def flags():
+    return [
+        (["--full"], {"action": "store_true", "help": "more seeds and longer runs"}),
+        (
+            ["--only"],
+            {"action": "append", "metavar": "NAME", "help": f"run only this experiment (repeatable): {_experiments()}"},
+        ),
+        (
+            ["--mnist"],
+            {"metavar": "DIR", "help": "folder with the official MNIST files (default: the embedded subset)"},
+        ),
+        (["--out"], {"metavar": "DIR", "default": "results", "help": "folder of the report"}),
+        *JSON,
+    ]
+
+
+def run(options):
+    from ..report.reproduce import one_name, reproduce
+    from ..report.words import outcome
+
+    changed = {"mnist": {"source": options.mnist}} if options.mnist else {}
+    only = [one_name(name) for name in options.only or ()]
+    report = reproduce(options.out, only=only, full=options.full, changed=changed)
+    print(json.dumps(report, allow_nan=False) if options.json else outcome(report, options.out))
+    return DONE if report["ok"] else FAILED
+
+
+def _experiments():
+    from ..experiments import NAMES
+
+    return ", ".join(NAMES)

@@ -1,0 +1,1 @@
+"""Stored experiments -> one self-contained document, with every figure, series and trained model beside it."""

@@ -1,0 +1,233 @@
+"""Axes of a sweep: grid, list, random and seeds, read from the description and checked once."""
+
+import hashlib
+import json
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from ..checks import nearest, one_of, real, whole
+from ..errors import SpecError
+from .fields import SECTIONS, plain
+
+
+@dataclass(frozen=True)
+class Axis:
+    """Fields that move together; `columns` holds one sequence of values for each field."""
+
+    kind: str
+    fields: tuple
+    columns: tuple
+
+    def __len__(self):
+        return len(self.columns[0])
+
+    def at(self, i):
+        """Setting number i: {field: value}."""
+        return {field: plain(column[i]) for field, column in zip(self.fields, self.columns)}
+
+
+@dataclass(frozen=True, eq=False)
+class Choices:
+    """A column of few different values, held as their numbers: a million draws take no million objects."""
+
+    values: list
+    codes: np.ndarray
+
+    def __len__(self):
+        return len(self.codes)
+
+    def __getitem__(self, i):
+        return self.values[self.codes[i]]
+
+
+def coded(column):
+    """(codes, values) of a column: values[codes[i]] is its entry i, and equal entries have equal codes."""
+    if isinstance(column, Choices):
+        return column.codes, column.values
+    if isinstance(column, np.ndarray):
+        values, codes = np.unique(column, return_inverse=True)
+        return codes, values
+    place = {}
+    codes = [place.setdefault(json.dumps(plain(value), sort_keys=True), len(place)) for value in column]
+    return np.array(codes), [json.loads(text) for text in place]
+
+
+def read_axes(description, fields):
+    """The axes of a description over the known fields, in the order grid, list, random, seeds."""
+    for name, values in _flat(description.get("grid", {}), "grid"):
+        _known(name, fields)
+        yield Axis("grid", (name,), (_column(_grid_values(name, values)),))
+    if "list" in description:
+        yield _list_axis(description["list"], fields)
+    if "random" in description:
+        yield _random_axis(description["random"], fields)
+    for name, count in _flat(description.get("seeds", {}), "seeds"):
+        _known(name, fields)
+        first, count = (0, count) if not isinstance(count, dict) else (count.get("first", 0), count.get("count"))
+        first = whole(f"first seed of {name}", first, least=0)
+        count = whole(f"number of seeds of {name}", count, fix="an axis needs at least one")
+        yield Axis("seeds", (name,), (np.arange(first, first + count),))
+
+
+def _flat(table, where):
+    """(dotted name, value) of a table whose names may be quoted ("a.b" = …) or nested (a.b = …)."""
+    if not isinstance(table, dict):
+        raise SpecError(f"{where} = {table!r}: expected a table of fields.")
+    for key, value in table.items():
+        if isinstance(value, dict) and key in SECTIONS:
+            yield from ((f"{key}.{name}", inner) for name, inner in _nested(value))
+        else:
+            yield key, value
+
+
+def _nested(table):
+    for key, value in table.items():
+        if isinstance(value, dict) and key in SECTIONS:
+            yield from ((f"{key}.{name}", inner) for name, inner in _nested(value))
+        else:
+            yield key, value
+
+
+def _known(name, fields):
+    if name in fields:
+        return
+    same = [field for field in fields if field.split(".")[-1] == name]
+    hint = f"; did you mean {same[0]!r}" if same else nearest(name, fields)
+    raise SpecError(f"{name!r} is not a field of this sweep: expected one of {', '.join(fields)}{hint}.")
+
+
+def _grid_values(name, values):
+    """A list as it stands, or {from, to, count} spaced evenly, or by equal ratios with scale = "log"."""
+    if not isinstance(values, dict):
+        if not isinstance(values, (list, tuple, np.ndarray)):
+            raise SpecError(f"the axis {name} is {values!r}: expected a list of values or {{from, to, count}}.")
+        values = [plain(value) for value in values]
+        if not values:
+            raise SpecError(f"the axis {name} is empty: give at least one value, or leave the axis out.")
+        return values
+    low, high, count, scale = _keys(name, values, {"from": None, "to": None, "count": None, "scale": "linear"})
+    low, high, count = real(f"{name}.from", low), real(f"{name}.to", high), whole(f"{name}.count", count)
+    if one_of(f"{name}.scale", scale, ("linear", "log")) == "linear":
+        return np.linspace(low, high, count)
+    if low <= 0 or high <= 0:
+        raise SpecError(f"the axis {name} runs from {low:g} to {high:g}: scale = 'log' needs both above 0.")
+    return np.geomspace(low, high, count)
+
+
+def _list_axis(rows, fields):
+    if not isinstance(rows, list) or not rows:
+        raise SpecError("list is empty: give at least one [[list]] table of fields, or leave it out.")
+    rows = [dict(_flat(row, "list")) for row in rows]
+    names = tuple(rows[0])
+    for i, row in enumerate(rows):
+        for name in row:
+            _known(name, fields)
+        if set(row) != set(names):
+            raise SpecError(
+                f"list entry {i + 1} sets {', '.join(row)}: expected the fields of the first, {', '.join(names)}."
+            )
+    return Axis("list", names, tuple(_column([plain(row[name]) for row in rows]) for name in names))
+
+
+def _random_axis(table, fields):
+    """`count` joint draws: {low, high, scale, whole} or {choose = […]} for each field, from one seed."""
+    table = dict(_flat(table, "random"))
+    count = whole("random.count", table.pop("count", None), fix="the number of random settings")
+    seed = whole("random.seed", table.pop("seed", 0), least=0)
+    if not table:
+        raise SpecError("random sets no field: add for example 'transformer.omega' = {low = 0.1, high = 0.9}.")
+    columns = []
+    for name, rule in table.items():
+        _known(name, fields)
+        # A stream for each field, named by it: adding a field leaves the draws of the others as they were.
+        rng = np.random.default_rng([seed, int.from_bytes(hashlib.sha256(name.encode()).digest()[:8], "little")])
+        columns.append(_draw(name, rule, count, rng))
+    return Axis("random", tuple(table), tuple(columns))
+
+
+def _draw(name, rule, count, rng):
+    if not isinstance(rule, dict):
+        raise SpecError(f"random {name} = {rule!r}: expected {{low, high}} or {{choose = [...]}}.")
+    if "choose" in rule:
+        (choices,) = _keys(name, rule, {"choose": None})
+        if not isinstance(choices, list) or not choices:
+            raise SpecError(f"random {name} chooses from {choices!r}: expected a list with at least one value.")
+        choices = [plain(choice) for choice in choices]
+        codes, values = coded(choices)  # a value listed twice is drawn twice as often
+        return Choices(values, codes[rng.integers(len(choices), size=count)])
+    low, high, scale, integers = _keys(name, rule, {"low": None, "high": None, "scale": "linear", "whole": False})
+    low, high = real(f"{name}.low", low), real(f"{name}.high", high, above=low)
+    if one_of(f"{name}.scale", scale, ("linear", "log")) == "log" and low <= 0:
+        raise SpecError(f"random {name} runs from {low:g}: scale = 'log' needs low above 0.")
+    if integers and scale == "linear":
+        return rng.integers(math.ceil(low), math.floor(high), size=count, endpoint=True)
+    drawn = (
+        rng.uniform(low, high, count) if scale == "linear" else np.exp(rng.uniform(np.log(low), np.log(high), count))
+    )
+    drawn = np.clip(drawn, low, high)  # exp(log(x)) may step outside by one rounding
+    return np.round(drawn).astype(np.int64) if integers else drawn
+
+
+def _keys(name, table, defaults):
+    for key in table:
+        if key not in defaults:
+            raise SpecError(f"{name}.{key} is unknown: expected one of {', '.join(defaults)}{nearest(key, defaults)}.")
+    return [table.get(key, default) for key, default in defaults.items()]
+
+
+def _column(values):
+    """An array where all values are floats or all whole numbers, so that large axes stay small; a list otherwise."""
+    values = values.tolist() if isinstance(values, np.ndarray) else list(values)
+    for kind, dtype in ((float, np.float64), (int, np.int64)):
+        if all(type(value) is kind for value in values):
+            return np.array(values, dtype)
+    return values
+
+
+def check_distinct(axes):
+    """Refuse a field that two axes set, and an axis with the same setting twice."""
+    seen = set()
+    for axis in axes:
+        for name in axis.fields:
+            if name in seen:
+                raise SpecError(f"{name} is set by two axes: keep one of them.")
+            seen.add(name)
+        rows = _distinct(axis)
+        if rows < len(axis):
+            fix = "draw fewer, or from a wider range" if axis.kind == "random" else "remove the repeated values"
+            over = f"the {axis.kind} axis over {', '.join(axis.fields)}"
+            raise SpecError(f"{over} has duplicate runs: {len(axis) - rows} of {len(axis)}; {fix}.")
+
+
+def _distinct(axis):
+    codes = [coded(column)[0] for column in axis.columns]
+    order = np.lexsort(codes)
+    return 1 + int(np.any([np.diff(code[order]) != 0 for code in codes], axis=0).sum())
+
+
+def described(column):
+    """A column as JSON."""
+    if isinstance(column, Choices):
+        return {"values": column.values, "codes": column.codes.tolist()}
+    return column.tolist() if isinstance(column, np.ndarray) else [plain(value) for value in column]
+
+
+def rebuilt(column):
+    """The column that `described` wrote."""
+    return Choices(column["values"], np.array(column["codes"])) if isinstance(column, dict) else _column(column)
+
+
+def text(column):
+    """Bytes that tell two columns of values apart."""
+    codes, values = coded(column)
+    return json.dumps([plain(value) for value in values]).encode() + codes.astype("<i8").tobytes()
+
+
+def witnesses(column):
+    """Positions at which a column is checked."""
+    if isinstance(column, np.ndarray):
+        return {np.argmin(column), np.argmax(column)}
+    codes, _ = coded(column)
+    return np.unique(codes, return_index=True)[1]

@@ -1,0 +1,144 @@
+"""Where batches run: processes of this machine, or a Dask cluster at an address. No scheduler of our own."""
+
+import contextlib
+import logging
+import os
+import warnings
+from dataclasses import dataclass
+from importlib import metadata
+
+from ..errors import SpecError
+
+REACH_SECONDS = 5  # how long to knock at a scheduler before saying that it does not answer
+START_SECONDS = 60  # how long an existing scheduler may be without workers
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where to run.
+
+    workers    local processes; one for each core if not given
+    scheduler  address of an existing Dask scheduler, e.g. tcp://host:8786 or tls://host:8786, or the .json file it wrote with
+               --scheduler-file; overrides workers
+    tls_ca, tls_cert, tls_key   files for tls:// addresses
+    dashboard  port of Dask's own page on the loopback interface (needs bokeh), off if not given
+    """
+
+    workers: int | None = None
+    scheduler: str | None = None
+    tls_ca: str | None = None
+    tls_cert: str | None = None
+    tls_key: str | None = None
+    dashboard: int | None = None
+
+    @property
+    def cores(self):
+        """Local processes to start."""
+        available = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+        return self.workers or available
+
+
+@contextlib.contextmanager
+def connected(place):
+    """A Dask client for the place; local processes are stopped at the end, a cluster at an address is left alone."""
+    import dask
+    from distributed import Client
+
+    quiet = {
+        "distributed.scheduler.allowed-failures": 3,  # worker deaths before a batch's attempt counts as failed
+        "distributed.worker.daemon": True,
+        "distributed.comm.timeouts.connect": "5s",
+    }
+    with dask.config.set(quiet), contextlib.ExitStack() as stack:
+        logging.getLogger("distributed").setLevel(logging.CRITICAL)
+        if place.scheduler:
+            client = _remote(place)
+        else:
+            cluster = stack.enter_context(_local(place))
+            client = Client(cluster, set_as_default=False)
+        stack.callback(_close, client)
+        check_versions(client)
+        yield client
+
+
+def _local(place):
+    """Processes of this machine that do not hear Ctrl-C: the client alone decides what an interruption means.
+
+    A process starts with the signal mask of the thread that starts it, and that thread with the mask of ours. The tracker of
+    multiprocessing is started first because it would unblock the signal again.
+    """
+    import signal
+    from multiprocessing import resource_tracker
+
+    from distributed import LocalCluster
+
+    resource_tracker.ensure_running()
+    mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        # A port of its own even without the dashboard: Dask always opens its health page, and 8787 may be somebody else's.
+        return LocalCluster(
+            n_workers=place.cores, threads_per_worker=1, processes=True, host="127.0.0.1", memory_limit=0,
+            dashboard_address=f"127.0.0.1:{place.dashboard or 0}", silence_logs=logging.CRITICAL,
+        )  # fmt: skip
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+
+
+def _remote(place):
+    from distributed import Client
+
+    security = None
+    given = {"tls_ca_file": place.tls_ca, "tls_client_cert": place.tls_cert, "tls_client_key": place.tls_key}
+    try:
+        if any(given.values()):
+            from distributed.security import Security
+
+            for path in filter(None, given.values()):
+                open(path, "rb").close()
+            security = Security(require_encryption=True, **{k: v for k, v in given.items() if v})
+        with warnings.catch_warnings():
+            warnings.simplefilter(
+                "ignore"
+            )  # Dask warns about differing versions of its own parts; ours are checked below
+            by_file = place.scheduler.endswith(".json")
+            where = {"scheduler_file": place.scheduler} if by_file else {"address": place.scheduler}
+            client = Client(**where, timeout=REACH_SECONDS, security=security, set_as_default=False)
+    except (OSError, ValueError, TypeError, RuntimeError) as error:
+        why = str(error).strip().splitlines()
+        raise SpecError(
+            f"cannot reach the scheduler at {place.scheduler!r} ({why[0] if why else type(error).__name__}): start it, or "
+            "correct --scheduler."
+        ) from None
+    from distributed import TimeoutError as DaskTimeout
+
+    try:
+        client.wait_for_workers(1, timeout=START_SECONDS)
+    except (DaskTimeout, TimeoutError):
+        _close(client)
+        raise SpecError(
+            f"the scheduler at {place.scheduler} has no workers after {START_SECONDS} s: start some."
+        ) from None
+    return client
+
+
+def _close(client):
+    with contextlib.suppress(Exception):  # the scheduler may be gone already; what is finished is on the disk
+        client.close(timeout=5)
+
+
+def check_versions(client):
+    """Refuse workers with another mixflow: their numbers would not be ours.
+
+    The standard library's own function is sent, because a worker without mixflow could not even unpickle one of ours.
+    """
+    here = metadata.version("mixflow")
+    answers = client.run(metadata.version, "mixflow", on_error="return")
+    for worker, there in answers.items():
+        if isinstance(there, BaseException):
+            raise SpecError(
+                f"the worker {worker} has no mixflow, this client has {here}: install mixflow {here} there."
+            )
+        if there != here:
+            raise SpecError(
+                f"the worker {worker} has mixflow {there}, this client has {here}: install the same version on both."
+            )

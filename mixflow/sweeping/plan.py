@@ -1,0 +1,223 @@
+"""From the description to batches: runs grouped by compiled shape, packed into lanes, cut into pieces of about a second.
+
+Everything here is a pure function of the description, never of the machine or of timing, so that a resumed sweep has the
+same batches. Groups are products of index sets: a million runs take no more memory than their axes.
+"""
+
+import bisect
+import itertools
+import json
+import math
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from ..errors import SpecError
+from ..running.choose import choose
+from .axes import coded
+from .fields import build, plain
+
+MOST_GROUPS = 100_000
+BATCH_SECONDS = 1.0  # long against the 10 ms a batch costs to send and write, short against what a crash may lose
+MOST_RUNS = 256
+MOST_BYTES = 32 << 20  # of trajectories in one batch
+PIECES = 16  # even a small group is cut into this many batches, so that every core of a desktop has work
+UNUSED_AT_INFINITY = {"transformer.seed", "transformer.dimension"}  # what the mean-field limit does not depend on
+
+
+@dataclass(frozen=True, eq=False)
+class Group:
+    """Runs that share a compiled program, a task and a method: `indices` holds the positions used along every axis."""
+
+    indices: tuple
+    engine: str
+    lanes: int
+    batch: int  # runs in a batch
+    nominal: float  # seconds one run takes on a nominal machine
+    saves: int
+    series_bytes: int  # of the trajectories kept of one run, for each save
+    label: str
+
+    @property
+    def shape(self):
+        return tuple(len(i) for i in self.indices)
+
+    @property
+    def runs(self):
+        return math.prod(self.shape)
+
+    @property
+    def batches(self):
+        return -(-self.runs // self.batch)
+
+
+class Plan:
+    """The groups and batches of a sweep.
+
+    >>> from .spec import Sweep
+    >>> plan = Plan(Sweep({"grid": {"transformer.omega": [0.1, 0.2], "transformer.width": [64, "inf"]}}))
+    >>> plan.runs, [group.engine for group in plan.groups]
+    (4, ['gram', 'symmetric'])
+    """
+
+    def __init__(self, sweep):
+        self.sweep = sweep
+        self.groups = tuple(_groups(sweep))
+        self.first = list(itertools.accumulate((group.batches for group in self.groups), initial=0))
+
+    @property
+    def batches(self):
+        """How many batches there are."""
+        return self.first[-1]
+
+    @cached_property
+    def runs(self):
+        """How many runs there are; fewer than the grid has points where points are the same run."""
+        return sum(group.runs for group in self.groups)
+
+    def group_of(self, batch):
+        """The index of the group a batch belongs to."""
+        return bisect.bisect_right(self.first, batch) - 1
+
+    def size(self, batch):
+        """How many runs the batch has."""
+        g = self.group_of(batch)
+        group, start = self.groups[g], (batch - self.first[g]) * self.groups[g].batch
+        return min(group.batch, group.runs - start)
+
+    def positions(self, batch):
+        """(runs, axes) positions along every axis."""
+        g = self.group_of(batch)
+        group, start = self.groups[g], (batch - self.first[g]) * self.groups[g].batch
+        flat = np.arange(start, min(start + group.batch, group.runs))
+        inside = np.unravel_index(flat, group.shape) if group.shape else ()
+        picked = [indices[i] for indices, i in zip(group.indices, inside)]
+        return np.stack(picked, axis=1) if picked else np.zeros((1, 0), np.int64)
+
+    def job(self, batch):
+        """Everything a worker needs for one batch, as plain data."""
+        positions = self.positions(batch)
+        sweep = self.sweep
+        settings = [sweep.settings(row) for row in positions]
+        runs = np.ravel_multi_index(tuple(positions.T), sweep.shape) if sweep.axes else np.zeros(1, np.int64)
+        shared = {name: settings[0][name] for name in ("task", "method", "model")}
+        return {
+            **shared, "transformers": [one["transformer"] for one in settings], "runs": runs.tolist(), "output": sweep.output,
+            "lanes": self.groups[self.group_of(batch)].lanes,
+        }  # fmt: skip
+
+
+def _groups(sweep):
+    by_shape = _width_matters(sweep)
+    classes = [_classes(axis, by_shape) for axis in sweep.axes]
+    count = math.prod(len(found) for found in classes)
+    if count > MOST_GROUPS:
+        raise SpecError(
+            f"the sweep falls into {count} groups that cannot share a program, above the limit of {MOST_GROUPS}: draw "
+            "task and method fields from fewer values."
+        )
+    for chosen in itertools.product(*classes):
+        first = [int(indices[0]) for indices in chosen]
+        settings = sweep.settings(first)
+        task, transformer, method, model = build(settings)
+        engine = choose(task, transformer, method, model)
+        if transformer.mean_field:
+            chosen = [i[:1] if set(a.fields) <= UNUSED_AT_INFINITY else i for a, i in zip(sweep.axes, chosen)]
+        runs = math.prod(len(indices) for indices in chosen)
+        packed = engine.lanes if settings["method"]["kind"] == "descent" else 1
+        nominal = nominal_seconds(engine, method) / packed
+        saves, each = saves_of(method), series_size(sweep.output["series"], task)
+        batch = sweep.output["batch"] or _batch_runs(packed, runs, nominal, saves * each)
+        yield Group(tuple(chosen), engine.name, packed, batch, nominal, saves, each, _label(settings, engine))
+
+
+def _classes(axis, by_shape):
+    """Positions along an axis, split where the compiled program, the task or the method changes."""
+    if not any(_split(name, by_shape) for name in axis.fields):
+        return [np.arange(len(axis))]
+    key = np.zeros(len(axis), np.int64)
+    for name, column in zip(axis.fields, axis.columns):
+        if not _split(name, by_shape):
+            continue
+        codes, values = coded(column)
+        signatures = [json.dumps(_signature(name, plain(value), by_shape)) for value in values]
+        order = {text: i for i, text in enumerate(dict.fromkeys(signatures))}
+        key = key * len(order) + np.array([order[text] for text in signatures])[codes]
+        key = np.unique(key, return_inverse=True)[1]  # small again, so that many fields do not overflow
+    _, first, inverse = np.unique(key, return_index=True, return_inverse=True)
+    by_class = np.argsort(inverse, kind="stable")
+    found = np.split(by_class, np.cumsum(np.bincount(inverse))[:-1])
+    return [found[i] for i in np.argsort(first)]
+
+
+def _split(name, by_shape):
+    lane_fields = ("transformer.omega", "transformer.bias", "transformer.seed")
+    return name not in lane_fields and (by_shape or name != "transformer.dimension")
+
+
+def _signature(name, value, by_shape):
+    if name == "transformer.width" and not by_shape:
+        return value == "inf"
+    return value
+
+
+def _width_matters(sweep):
+    """Whether some run stores every weight: only then does its program depend on width and dimension."""
+    asked = {"model": sweep.base["model"], "method.batch_size": sweep.base["method"].get("batch_size")}
+    if asked["model"] == "full" or asked["method.batch_size"] is not None:
+        return True
+    moving = {name: column for axis in sweep.axes for name, column in zip(axis.fields, axis.columns)}
+    values = {name: coded(column)[1] for name, column in moving.items() if name in asked}
+    return "full" in values.get("model", ()) or any(x is not None for x in values.get("method.batch_size", ()))
+
+
+def _batch_runs(lanes, runs, nominal, bytes_each):
+    """Runs in a batch: whole lanes, about BATCH_SECONDS of nominal work, and enough pieces for several cores."""
+    by_time = BATCH_SECONDS / nominal
+    by_bytes = MOST_BYTES / max(bytes_each, 1)
+    wanted = min(by_time, by_bytes, MOST_RUNS, -(-runs // PIECES))
+    return max(1, int(wanted) // lanes) * lanes
+
+
+def nominal_seconds(engine, method):
+    """Rough time of one call of the engine (all its lanes) on a nominal core; only sizes batches and orders groups."""
+    inner = getattr(method, "method", method)
+    steps = getattr(inner, "steps", None)
+    if steps is None:  # the flow: some thousand evaluations, more with more atoms
+        return 2.0 * _size(engine)
+    if inner is not method:  # stages end at events: their length is known only afterwards
+        steps = 100_000
+    return 1e-3 + 5e-6 * steps * _size(engine)
+
+
+def _size(engine):
+    """Arithmetic of one step, in units of K = 2."""
+    if engine.name == "symmetric":
+        return max(1.0, engine.room / 8)
+    atoms, types = engine.task.count.shape
+    return max(1.0, atoms * types**2 / 288) * (20 if engine.name == "full" else 1)
+
+
+def saves_of(method):
+    """How many times a run of this method records."""
+    inner = getattr(method, "method", method)
+    if hasattr(inner, "steps"):
+        return inner.steps // inner.save_every + 2
+    return len(inner.times()) if hasattr(inner, "times") else 500
+
+
+def series_size(series, task):
+    """Bytes of the trajectories kept of one run, for each save."""
+    F = len(task.features)
+    atoms = len(task.population().labels) if getattr(task, "listable", True) and series else F
+    sizes = {"w": 2 * F, "A": 2 * F * F, "G_K": 2 * F * F, "G_Q": 2 * F * F, "margin": atoms, "z": 2 * atoms}
+    return 8 * sum(sizes.get(name, 1) for name in series)
+
+
+def _label(settings, engine):
+    """What tells the group from others, for the plan's table."""
+    task, method = settings["task"], settings["method"]
+    size = f"K = {task['classes']}" if "classes" in task else task["kind"]
+    length = f"{method['steps']} steps" if "steps" in method else method["kind"]
+    return f"{engine.name}, {size}, {length}"

@@ -1,0 +1,308 @@
+"""Finished batches as one labelled dataset over the whole sweep, opened lazily.
+
+While a sweep runs, the dataset is read from its parts. Once every batch is decided it is also written to one netCDF file,
+`results.nc`: one writer, one file to copy, read by anything, and lazily by xarray; a zarr store would serve many writers at
+once, which a sweep does not have, at the price of a tree of small files. Trajectories stand in one netCDF group for each
+group of runs, because their lengths and features differ between groups.
+"""
+
+import os
+import pathlib
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from ..errors import SpecError, StoreError
+from .axes import Choices
+from .fields import plain
+from .manifest import DONE, FAILED, Manifest, owner, part_path, sync_folder
+from .plan import Plan
+from .spec import Sweep
+from .work import unpack
+
+
+@dataclass(frozen=True, eq=False)
+class SweepResult:
+    """A sweep's folder: `dataset`, `grid()`, `trajectories(group)`, `failed`, `status()`."""
+
+    folder: pathlib.Path
+    plan: Plan
+    manifest: Manifest
+
+    def __repr__(self):
+        s = self.status()
+        return (
+            f"<mixflow sweep: {s['runs_done']} of {s['runs']} runs, {len(self.failed)} batches failed, {self.folder}>"
+        )
+
+    @property
+    def failed(self):
+        """{batch: error} of the batches that were given up."""
+        return dict(sorted(self.manifest.errors.items()))
+
+    @property
+    def complete(self):
+        """Whether every batch is finished."""
+        return bool((self.manifest.state == DONE).all())
+
+    @cached_property
+    def dataset(self):
+        """One row for each finished run, with every swept field as a coordinate."""
+        import xarray
+
+        path = self.folder / "results.nc"
+        if path.exists():
+            return xarray.open_dataset(path, engine="h5netcdf", chunks={})
+        return table(self)
+
+    def grid(self, *names):
+        """The chosen variables with one dimension for each axis of the sweep; NaN where a run is missing."""
+        import xarray
+
+        data, sweep = self.dataset, self.plan.sweep
+        labels = field_names(sweep)
+        for name in names:
+            if name not in data:
+                raise SpecError(f"{name!r} is not in the results: expected one of {', '.join(data.data_vars)}.")
+        dims = [labels[axis.fields[0]] if len(axis.fields) == 1 else axis.kind for axis in sweep.axes]
+        coords = {}
+        for dim, axis in zip(dims, sweep.axes):
+            for field, column in zip(axis.fields, axis.columns):
+                coords[labels[field]] = (dim, _labels(column))
+        found = {}
+        for name in names or [n for n in data.data_vars if data[n].dims == ("run",) and data[n].dtype.kind in "fib"]:
+            values = data[name].values
+            full = np.full((int(np.prod(sweep.shape, dtype=np.int64)), *values.shape[1:]), np.nan)
+            full[data["run"].values] = values
+            self._spread(full, values, data["run"].values)
+            found[name] = ((*dims, *data[name].dims[1:]), full.reshape(*sweep.shape, *values.shape[1:]))
+        extra = {c: data[c] for c in data.coords if c not in coords and "run" not in data[c].dims}
+        return xarray.Dataset(found, coords={**coords, **extra})
+
+    def _spread(self, full, values, runs):
+        """Points that are the same run (seeds at infinite width) show its numbers everywhere."""
+        shape = self.plan.sweep.shape
+        for group in self.plan.groups:
+            alike = [a for a, i in enumerate(group.indices) if len(i) == 1 < shape[a] and group.engine == "symmetric"]
+            alike = [
+                a for a in alike if set(self.plan.sweep.axes[a].fields) <= {"transformer.seed", "transformer.dimension"}
+            ]
+            if alike:
+                cube = full.reshape(*shape, *values.shape[1:])
+                source = cube[np.ix_(*group.indices)]
+                wide = [np.arange(shape[a]) if a in alike else i for a, i in enumerate(group.indices)]
+                cube[np.ix_(*wide)] = source
+
+    def trajectories(self, group=0):
+        """The kept series of one group of runs, (run, time, …), lazily."""
+        import xarray
+
+        if not self.plan.sweep.output["series"]:
+            raise SpecError(
+                "this sweep kept no trajectories: set output.series, for example ['loss'], and sweep again."
+            )
+        if not 0 <= group < len(self.plan.groups):
+            raise SpecError(f"group = {group}: expected 0 to {len(self.plan.groups) - 1}.")
+        path = self.folder / "results.nc"
+        if not path.exists():
+            raise StoreError(f"{self.folder} is not finished: trajectories can be opened once every batch is decided.")
+        return xarray.open_dataset(path, engine="h5netcdf", group=f"group_{group}", chunks={})
+
+    def status(self):
+        """Counts, rate and time left, JSON-ready."""
+        state, plan, m = self.manifest.state, self.plan, self.manifest
+        sizes = _sizes(plan)
+        done, failed = state == DONE, state == FAILED
+        runs = {"runs": plan.runs, "runs_done": int(sizes[done].sum()), "runs_failed": int(sizes[failed].sum())}
+        elapsed = (m.latest - m.started) if m.started is not None else 0.0
+        core_seconds = float(m.seconds[done].sum())
+        left = float(np.sum(sizes[~done & ~failed])) / max(runs["runs_done"], 1) * core_seconds
+        return {
+            "folder": str(self.folder), "name": plan.sweep.name, **runs, "batches": plan.batches, "batches_done": int(done.sum()),
+            "failed": {str(batch): error for batch, error in self.failed.items()}, "bytes": int(m.bytes[done].sum()),
+            "core_seconds": core_seconds, "core_seconds_left": left, "elapsed": elapsed,
+            "running": owner(self.folder), "consolidated": (self.folder / "results.nc").exists(),
+        }  # fmt: skip
+
+    def export(self, path):
+        """Write the table to a .nc or .csv file of its own."""
+        from ..store import write_whole
+
+        path, data = pathlib.Path(path), self.dataset.load()
+        if path.suffix == ".csv":
+            wide = data
+            for name in [n for n in data.data_vars if len(data[n].dims) > 1]:
+                (other,) = (d for d in data[name].dims if d != "run")
+                parts = {f"{name}_{plain(v)}": data[name].sel({other: v}, drop=True) for v in data[other].values}
+                wide = wide.drop_vars(name).assign(parts)
+            wide = wide.drop_dims([d for d in wide.dims if d != "run"])
+            return write_whole(path, wide.to_dataframe().to_csv().encode())
+        if path.suffix == ".nc":
+            return write_whole(path, bytes(data.to_netcdf(engine="h5netcdf")))
+        raise SpecError(f"cannot export to {path}: its name must end in .nc or .csv.")
+
+
+def open_sweep(folder):
+    """The results in a sweep's folder, finished or not; reading disturbs nobody who is still working on it."""
+    from .run import read_header
+
+    header = read_header(folder)
+    plan = Plan(Sweep.rebuild(header["sweep"]))
+    return SweepResult(pathlib.Path(folder), plan, Manifest(folder, plan.batches).scan())
+
+
+def table(result):
+    """The reductions of every finished run in order, from the parts; a part that fails its checksum is a StoreError."""
+    import json
+
+    import xarray
+
+    manifest, sweep = result.manifest, result.plan.sweep
+    columns = {}
+    batches = np.flatnonzero(manifest.state == DONE)
+    for batch in batches:
+        content = manifest.read(batch)
+        if content is None:
+            raise StoreError(
+                f"{part_path(result.folder, batch)} does not match its checksum: mixflow sweep resume computes it again."
+            )
+        for name, values in unpack(content).items():
+            if not name.startswith("series_"):
+                columns.setdefault(name, []).append(values)
+    if not columns:
+        raise StoreError(f"{result.folder} has no finished batch yet: run mixflow sweep resume {result.folder}.")
+    columns = {name: np.concatenate(parts) for name, parts in columns.items()}
+    order = np.argsort(columns["run"], kind="stable")
+    columns = {name: values[order] for name, values in columns.items()}
+    run = columns.pop("run")
+    positions = np.unravel_index(run, sweep.shape) if sweep.axes else ()
+    names = field_names(sweep)
+    coords = {"run": run, "model": ("run", columns.pop("model"))}
+    for axis, where in zip(sweep.axes, positions):
+        for field, column in zip(axis.fields, axis.columns):
+            coords[names[field]] = ("run", _labels(column)[where])
+    coords["level"] = sweep.output["levels"]
+    variables = {
+        name: (("run", "level") if name == "time_to_loss" else "run", values) for name, values in columns.items()
+    }
+    if "time_to_loss" not in variables:
+        del coords["level"]
+    attrs = {"sweep": json.dumps(sweep.describe()) if len(run) < 100_000 else sweep.fingerprint, "name": sweep.name}
+    return xarray.Dataset(variables, coords=coords, attrs=attrs)
+
+
+def field_names(sweep):
+    """{field: name in the dataset}: the last word, or the whole name with underscores where two fields share it."""
+    fields = [field for axis in sweep.axes for field in axis.fields]
+    short = [field.split(".")[-1] for field in fields]
+    taken = {"model", "run", "time", "level", "loss", "accuracy"}
+    clash = lambda word: short.count(word) > 1 or word in taken  # noqa: E731
+    return {f: f.replace(".", "_") if clash(s) else s for f, s in zip(fields, short)}
+
+
+def _labels(column):
+    """Values of an axis as an array: numbers stay numbers (inf among them), everything else is written as JSON."""
+    import json
+
+    if isinstance(column, np.ndarray):
+        return column
+    if isinstance(column, Choices):
+        return _labels(column.values)[column.codes]
+    numbers = [np.inf if value == "inf" else value for value in column]
+    if all(isinstance(value, (int, float)) and not isinstance(value, bool) for value in numbers):
+        return np.array(numbers, float)
+    return np.array([value if isinstance(value, str) else json.dumps(value) for value in column])
+
+
+def _sizes(plan):
+    sizes = []
+    for group in plan.groups:
+        whole = np.full(group.batches, group.batch)
+        whole[-1] = group.runs - group.batch * (group.batches - 1)
+        sizes.append(whole)
+    return np.concatenate(sizes)
+
+
+def consolidate(result):
+    """Write results.nc, whole or not at all."""
+    path = result.folder / "results.nc"
+    temporary = result.folder / f".results.nc.{os.getpid()}"
+    if not (result.manifest.state == DONE).any():
+        return None
+    try:
+        table(result).to_netcdf(temporary, engine="h5netcdf")
+        if result.plan.sweep.output["series"]:
+            for g in range(len(result.plan.groups)):
+                _write_series(result, g, temporary)
+        with open(temporary, "rb+") as file:
+            os.fsync(file.fileno())
+        os.replace(temporary, path)
+        sync_folder(result.folder)
+    except OSError as error:
+        temporary.unlink(missing_ok=True)
+        if isinstance(error, StoreError):
+            raise
+        raise StoreError(
+            f"cannot write {path}: {error.strerror or error}; every batch is kept, make room and run the same command."
+        ) from None
+    return path
+
+
+def _write_series(result, g, path):
+    """Append one group's trajectories to the file, a part at a time."""
+    import h5netcdf
+
+    plan, manifest = result.plan, result.manifest
+    batches = [b for b in range(plan.first[g], plan.first[g + 1]) if manifest.state[b] == DONE]
+    if not batches:
+        return
+    longest, shared, clock = 0, True, None
+    for batch in batches:  # first pass: how long the longest run is, and whether all runs share their times
+        t = unpack(manifest.read(batch))["series_time"]
+        clock = t if clock is None else clock
+        shared = shared and t.ndim == 1 and np.array_equal(t, clock)
+        longest = max(longest, t.shape[-1])
+    count = sum(plan.size(batch) for batch in batches)
+    with h5netcdf.File(path, "a") as file:
+        group = file.create_group(f"group_{g}")
+        along = "time" if shared else "save"
+        group.dimensions = {"run": count, along: longest}
+        group.create_variable("run", ("run",), np.int64)
+        group.create_variable("time", ("time",) if shared else ("run", along), np.float64, fillvalue=np.nan)
+        if shared:
+            group.variables["time"][:] = clock
+        at = 0
+        for batch in batches:
+            part = unpack(manifest.read(batch))
+            rows = slice(at, at + len(part["run"]))
+            group.variables["run"][rows] = part["run"]
+            t = part["series_time"]
+            if not shared:
+                group.variables["time"][rows, : t.shape[-1]] = np.broadcast_to(t, (len(part["run"]), t.shape[-1]))
+            for name in result.plan.sweep.output["series"]:
+                if f"series_{name}" not in part:
+                    continue
+                x = part[f"series_{name}"]
+                if name not in group.variables:
+                    extra = [f"{name}_{j}" for j in range(x.ndim - 2)]
+                    for dim, size in zip(extra, x.shape[2:]):
+                        group.dimensions[dim] = size
+                    group.create_variable(name, ("run", along, *extra), np.float64, fillvalue=np.nan)
+                group.variables[name][rows, : x.shape[1]] = x
+            at = rows.stop
+
+
+def status_text(status):
+    """The status for people."""
+    s = status
+    lines = [f"{s['folder']}{': ' + s['name'] if s['name'] else ''}"]
+    lines.append(
+        f"runs      {s['runs_done']} of {s['runs']} done" + (f", {s['runs_failed']} failed" if s["runs_failed"] else "")
+    )
+    lines.append(f"batches   {s['batches_done']} of {s['batches']}, {s['bytes'] / 1e6:.3g} MB")
+    rate = s["runs_done"] / s["core_seconds"] if s["core_seconds"] else 0.0
+    lines.append(f"rate      {rate:.3g} runs per core-second, {s['core_seconds_left']:.0f} core-seconds left")
+    lines.append(f"client    {s['running'] or 'none is working on it'}")
+    lines += [f"batch {batch} failed: {error}" for batch, error in s["failed"].items()]
+    return "\n".join(lines)

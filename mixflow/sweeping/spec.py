@@ -1,0 +1,145 @@
+"""The description of a sweep: fixed fields, and grid, list, random and seeds axes over any of them (docs/sweeps.md)."""
+
+import hashlib
+import json
+import pathlib
+import tomllib
+from functools import cached_property
+
+import numpy as np
+
+from ..checks import nearest, one_of, real, whole
+from ..errors import SpecError
+from .axes import Axis, check_distinct, described, read_axes, rebuilt, text, witnesses
+from .fields import SECTIONS, build, complete, filled, leaves
+
+AXES = ("grid", "list", "random", "seeds")
+REDUCTIONS = ("final", "stages", "levels", "separation")
+OUTPUT = {
+    "reductions": ["final", "stages", "levels"],  # "separation" solves a quadratic programme at many saves: on request
+    "levels": [0.5, 0.3, 0.1, 0.01],  # losses whose first crossing is timed
+    "separation_margin": 0.1,  # hard samples count as separated from this feature margin on
+    "series": [],  # trajectories to keep, e.g. ["loss", "w"]
+    "batch": None,  # runs in a batch; chosen from the cost of a run if not given
+}
+
+
+class Sweep:
+    """A checked description, from a dictionary of the form of the TOML file; `Sweep.read` takes the file itself.
+
+    >>> sweep = Sweep({"grid": {"transformer.omega": [0.1, 0.2]}, "seeds": {"transformer.seed": 3}})
+    >>> sweep.shape
+    (2, 3)
+    """
+
+    def __init__(self, description):
+        if not isinstance(description, dict):
+            raise SpecError(f"a sweep is a table or the path of a TOML file, not {type(description).__name__}.")
+        known = ("name", "model", *SECTIONS, *AXES, "output")
+        for key in description:
+            if key not in known:
+                raise SpecError(f"the sweep has no entry {key!r}: expected {', '.join(known)}{nearest(key, known)}.")
+        self.name = str(description.get("name", ""))
+        self.base = {section: complete(section, description.get(section)) for section in SECTIONS}
+        self.base["model"] = description.get("model", "auto")
+        build(self.base)
+        self.output = _output(description.get("output", {}))
+        fields = ["model", *(name for section in SECTIONS for name in leaves(self.base[section], section))]
+        self.axes = tuple(read_axes(description, fields))
+        check_distinct(self.axes)
+        for axis in self.axes:
+            self._check_values(axis)
+
+    @classmethod
+    def read(cls, path):
+        """The sweep described by a TOML file."""
+        path = pathlib.Path(path)
+        try:
+            return cls(tomllib.loads(path.read_text(encoding="utf-8")))
+        except OSError as error:
+            raise SpecError(f"cannot read the sweep {path}: {error.strerror}; give the path of a TOML file.") from None
+        except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+            raise SpecError(f"{path} is not valid TOML: {error}.") from None
+
+    @classmethod
+    def of(cls, description):
+        """From a Sweep, a dictionary or a path."""
+        if isinstance(description, cls):
+            return description
+        return cls.read(description) if isinstance(description, (str, pathlib.Path)) else cls(description)
+
+    @property
+    def shape(self):
+        """The length of every axis."""
+        return tuple(len(axis) for axis in self.axes)
+
+    def settings(self, indices):
+        """Complete specs of the run at these positions along the axes."""
+        values = {}
+        for axis, i in zip(self.axes, indices):
+            values |= axis.at(i)
+        return filled(self.base, values)
+
+    def describe(self):
+        """JSON-ready, with every default and every value written out; `Sweep.rebuild` gives an equal sweep."""
+        axes = [
+            {"kind": axis.kind, "fields": list(axis.fields), "columns": [described(c) for c in axis.columns]}
+            for axis in self.axes
+        ]
+        return {"name": self.name, "base": self.base, "axes": axes, "output": self.output}
+
+    @classmethod
+    def rebuild(cls, described):
+        """The sweep that `describe` wrote; its values were checked then."""
+        self = cls.__new__(cls)
+        self.name, self.base, self.output = described["name"], described["base"], described["output"]
+        self.axes = tuple(
+            Axis(axis["kind"], tuple(axis["fields"]), tuple(rebuilt(column) for column in axis["columns"]))
+            for axis in described["axes"]
+        )
+        return self
+
+    @cached_property
+    def fingerprint(self):
+        """SHA-256 of everything that decides the results."""
+        digest = hashlib.sha256(json.dumps({"base": self.base, "output": self.output}, sort_keys=True).encode())
+        for axis in self.axes:
+            digest.update(json.dumps([axis.fields, len(axis)]).encode())
+            for column in axis.columns:  # by bytes where possible: a million values need no text
+                digest.update(column.tobytes() if isinstance(column, np.ndarray) else text(column))
+        return digest.hexdigest()
+
+    def _check_values(self, axis):
+        """Build the objects with every value of the axis, so that a bad one is found before anything runs.
+
+        Fields of a task or method that fit only together with another axis' (priors with classes) are left to the plan,
+        which builds every combination of tasks and methods.
+        """
+        sections = {name.split(".")[0] for name in axis.fields} - {"transformer"}
+        others = {name.split(".")[0] for other in self.axes if other is not axis for name in other.fields}
+        if sections & others:
+            return
+        if axis.kind == "list":
+            indices = range(len(axis))
+        else:  # single fields, and joint draws: each field's values alone, the ends of a range standing for all in it
+            indices = {int(i) for column in axis.columns for i in witnesses(column)}
+        for i in sorted(indices):
+            build(filled(self.base, axis.at(i)))
+
+
+def _output(given):
+    for key in given:
+        if key not in OUTPUT:
+            raise SpecError(f"output.{key} is unknown: expected one of {', '.join(OUTPUT)}{nearest(key, OUTPUT)}.")
+    output = {**OUTPUT, **given}
+    for name in output["reductions"]:
+        one_of("output.reductions", name, REDUCTIONS)
+    levels = [real("output.levels", level, above=0) for level in output["levels"]]
+    output["levels"] = sorted(levels, reverse=True)
+    output["separation_margin"] = real("output.separation_margin", output["separation_margin"], above=0)
+    if not isinstance(output["series"], (list, tuple)) or not all(isinstance(name, str) for name in output["series"]):
+        raise SpecError(f"output.series = {output['series']!r}: expected a list of variables, e.g. ['loss', 'w'].")
+    output["series"] = list(output["series"])
+    if output["batch"] is not None:
+        output["batch"] = whole("output.batch", output["batch"])
+    return output

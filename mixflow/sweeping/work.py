@@ -1,0 +1,172 @@
+"""One batch on one worker: train, reduce each run to a few numbers, pack them into the bytes of a part file.
+
+A part is an .npz of arrays with one row for each run, the same bytes whenever and wherever the batch is computed by the same
+versions on the same kind of processor.
+"""
+
+import hashlib
+import io
+import math
+import os
+import sys
+import time
+
+import numpy as np
+
+from ..errors import SpecError
+from ..measure.seeds import BOUNDARIES
+from ..measure.separability import feature_margin
+from ..measure.stages import detect
+from ..measure.trajectory import Trajectory
+from .trajectories import trajectories
+
+SEARCH = 64  # saves at which the feature margin is looked at before its crossing is bracketed
+
+
+def one_thread():
+    """Keep this process to one compute thread; has an effect only before JAX starts."""
+    if "jax" in sys.modules:
+        return
+    for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NPROC"):
+        os.environ[name] = "1"
+    flags = os.environ.get("XLA_FLAGS", "")
+    if "xla_cpu_multi_thread_eigen" not in flags:
+        os.environ["XLA_FLAGS"] = f"{flags} --xla_cpu_multi_thread_eigen=false".strip()
+
+
+def attempt(job):
+    """What is sent to the workers: ("done", bytes, SHA-256, seconds), or ("failed", message, whether trying again may help).
+
+    Errors travel as text. An exception of a library may not survive the journey: one that cannot be unpickled would leave the
+    client waiting for ever.
+    """
+    try:
+        return ("done", *run_batch(job))
+    except Exception as error:
+        text = " ".join(str(error).split()) or "no message"
+        return "failed", f"{type(error).__name__}: {text}"[:500], not isinstance(error, SpecError)
+
+
+def run_batch(job):
+    """The part file of a batch: its bytes, their SHA-256, and the seconds it took."""
+    began = time.perf_counter()
+    one_thread()
+    rows, series = [], []
+    for task, transformer, arrays in trajectories(job):
+        rows.append(reduce(task, transformer, arrays, job["output"]))
+        if job["output"]["series"]:
+            series.append({name: arrays[name] for name in ("time", *job["output"]["series"]) if name in arrays})
+    columns = {name: np.array([row[name] for row in rows]) for name in rows[0]}
+    content = pack({"run": np.array(job["runs"], np.int64), **columns, **_stacked(series)})
+    return content, hashlib.sha256(content).hexdigest(), time.perf_counter() - began
+
+
+def reduce(task, transformer, arrays, output):
+    """One run as a row of numbers; NaN where the run does not have them."""
+    wanted, t = output["reductions"], arrays["time"]
+    some = len(t) > 0
+    row = {"model": arrays["engine"], "diverged_step": arrays["diverged_step"], "time": t[-1] if some else math.nan}
+    if "final" in wanted:
+        for name in ("loss", "accuracy", "loss_easy", "loss_hard", "loss_test", "accuracy_test"):
+            if name in arrays or not name.endswith("test"):
+                row[name] = float(arrays[name][-1]) if some else math.nan
+        row["smallest_margin"] = float(arrays["margin"][-1].min()) if some else math.nan
+    if "stages" in wanted:
+        row |= _stages(task, arrays)
+    if "levels" in wanted:
+        row["time_to_loss"] = [
+            _first_below(t, arrays["loss"], level) if some else math.nan for level in output["levels"]
+        ]
+    if "separation" in wanted:
+        row |= _separation(task, arrays, output["separation_margin"])
+    return row
+
+
+def _stages(task, arrays):
+    row = {f"{name}_{side}": math.nan for name, side in BOUNDARIES} | {"converging": False}
+    if len(arrays["time"]) < 2:
+        return row
+    series = {name: arrays[name] for name in ("time", "loss", "loss_easy", "loss_hard", "z", "margin")}
+    if "A" in arrays:
+        run = Trajectory(w=arrays["w"], A=arrays["A"], **series)
+    else:
+        A = arrays["A_sector"]
+        run = Trajectory.from_sectors(
+            classes=task.classes, common=A[:, 0], contrast=A[:, 1], w=arrays["w_sector"], **series
+        )
+    stages = {stage.name: stage for stage in detect(run)}
+    for name, side in BOUNDARIES:
+        stage = stages[name]
+        if stage.found and (side == "start" or stage.complete):  # an end that is only the end of the run is no boundary
+            row[f"{name}_{side}"] = getattr(stage, side)
+    row["converging"] = stages["convergence"].complete
+    return row
+
+
+def _first_below(time, loss, level):
+    """When the loss first falls below the level, interpolated in its logarithm between saves."""
+    below = np.flatnonzero(loss < level)
+    if not len(below):
+        return math.nan
+    i = below[0]
+    if i == 0:
+        return float(time[0])
+    high, low = math.log(loss[i - 1] / level), math.log(max(loss[i], 1e-300) / level)
+    return float(time[i - 1] + (time[i] - time[i - 1]) * (high / (high - low) if high > low else 1.0))
+
+
+def _separation(task, arrays, threshold):
+    """When the hard samples' feature margin first reaches the threshold, and the margin at the end.
+
+    The margin is looked at on SEARCH saves spread evenly in index, then bisected in the first bracket: a crossing that is
+    undone between two looks is missed, which for these slowly growing margins does not happen.
+    """
+    row = {"separation_time": math.nan, "separation_margin": math.nan}
+    if "A" not in arrays or not len(arrays["time"]):
+        return row
+    A, time = arrays["A"], arrays["time"]
+    looks = np.unique(np.linspace(0, len(time) - 1, SEARCH).astype(int))
+    margins = np.atleast_1d(feature_margin(task, A[looks]))
+    row["separation_margin"] = float(margins[-1])
+    reached = np.flatnonzero(margins >= threshold)
+    if not len(reached):
+        return row
+    high = int(looks[reached[0]])
+    low = int(looks[reached[0] - 1]) if reached[0] else high
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if feature_margin(task, A[middle]) >= threshold else (middle, high)
+    return row | {"separation_time": float(time[high])}
+
+
+def _stacked(series):
+    """Trajectories with runs first; times once if all runs share them, else every run's own, padded with NaN."""
+    if not series:
+        return {}
+    times = [one["time"] for one in series]
+    longest = max(len(t) for t in times)
+    shared = all(np.array_equal(t, times[0]) for t in times)
+    stacked = {"series_time": times[0] if shared else np.stack([_padded(t, longest) for t in times])}
+    for name in series[0]:
+        if name != "time":
+            stacked[f"series_{name}"] = np.stack([_padded(one[name], longest) for one in series])
+    return stacked
+
+
+def _padded(x, length):
+    full = np.full((length, *x.shape[1:]), np.nan)
+    full[: len(x)] = x
+    return full
+
+
+def pack(arrays):
+    """The bytes of an .npz; numpy dates its members 1980, so equal arrays give equal bytes."""
+    buffer = io.BytesIO()
+    np.savez(buffer, **arrays)
+    return buffer.getvalue()
+
+
+def unpack(content):
+    """The arrays of a part."""
+    with np.load(io.BytesIO(content), allow_pickle=False) as file:
+        return {name: file[name] for name in file.files}

@@ -1,0 +1,148 @@
+"""Claims hold on the real model and the right ones fail on deliberately broken ones."""
+
+import itertools
+import json
+
+import pytest
+
+import mixflow as mf
+from mixflow.cli import main
+from mixflow.dynamics import descent
+from mixflow.models.gram import Gram
+from mixflow.theory.claims import REGISTRY, Lab, evaluate
+from mixflow.theory.finding import Finding, interval
+from mixflow.theory.mechanism import compare
+from mixflow.theory.run_claims import check
+
+SHORT = {"seeds": 2, "steps": 8000}
+ON_RUNS = ("neurons-first", "neurons-align", "features-separate", "learned", "conserved")
+
+
+def verdicts(lab, names=ON_RUNS):
+    return {finding.name: finding.verdict for finding in evaluate(lab, names)}
+
+
+@pytest.fixture
+def broken(monkeypatch):
+    """Replace a method of the Gram engine; programs compiled from the sound one are put aside."""
+
+    def replace(name, method):
+        monkeypatch.setattr(descent, "_programs", {})
+        monkeypatch.setattr(Gram, name, method)
+
+    return replace
+
+
+def test_the_registry_covers_the_paper():
+    assert set(REGISTRY) >= {
+        "neurons-first", "neurons-align", "features-separate", "critical-bounded", "one-over-t", "three-stage", "width",
+        "second-head", "three-classes", "every-K",
+    }  # fmt: skip
+
+
+def test_every_claim_about_a_run_holds_on_the_sound_model():
+    findings = evaluate(Lab(**SHORT), [*ON_RUNS, "mechanism", "every-K"])
+    assert {finding.name for finding in findings if not finding.holds} == set()
+    first = findings[0]
+    assert first.low < first.high
+    assert first.facts["seeds_that_agree"] == 2
+    json.dumps([finding.to_dict() for finding in findings], allow_nan=False)
+    align = findings[1]
+    assert align.facts["predicted"] == pytest.approx(12.2322, abs=1e-4)
+
+
+def test_frozen_attention(broken):
+    sound = Gram.parameters
+    broken("parameters", lambda self, networks, eta_w, eta_A: sound(self, networks, eta_w, 0 * eta_A))
+    found = verdicts(Lab(**SHORT))
+    assert found["neurons-first"] == found["features-separate"] == found["learned"] == "fails"
+    assert found["neurons-align"] == found["conserved"] == "holds"  # stage 1 does not need the attention
+
+
+def test_wrong_sign_in_the_gram_update(broken):
+    sound = Gram.step
+
+    def step(self, i, state, parameters):
+        after = sound(self, i, state, parameters)
+        return {**after, "G_K": 2 * state["G_K"] - after["G_K"]}
+
+    broken("step", step)
+    found = verdicts(Lab(seeds=2, steps=3000), ("neurons-align", "conserved"))
+    assert found == {"neurons-align": "holds", "conserved": "fails"}
+
+
+def independent_labels():
+    """The label is one of the two signs, whichever the identifier says: nothing to learn beyond the vote."""
+    atoms, labels, hard = [], [], []
+    for k, s, told in itertools.product((1, 2), itertools.product((1, -1), repeat=2), (0, 1)):
+        atoms.append([(f"c{k}", 1), ("v1", s[0]), ("v2", s[1])])
+        labels.append(s[told])
+        hard.append(s[0] != s[1])
+    return mf.FiniteTask(features=("c1", "c2", "v1", "v2"), atoms=atoms, labels=labels, hard=hard)
+
+
+def test_labels_independent_of_the_identifier():
+    names = ("neurons-first", "features-separate", "learned", "conserved", "every-K", "mechanism")
+    found = verdicts(Lab(task=independent_labels(), **SHORT), names)
+    assert found["learned"] == found["features-separate"] == found["mechanism"] == found["neurons-first"] == "fails"
+    assert found["conserved"] == found["every-K"] == "holds"
+
+
+def test_width_and_second_head():
+    lab = Lab(seeds=6, steps=6000)
+    width, head = evaluate(lab, ("width", "second-head"))
+    assert width.holds
+    assert width.low < -0.5 < width.high
+    assert head.measured == pytest.approx(0.75)
+    assert head.facts["one head, trained offset"]["accuracy"] == 1
+
+
+# check ---------------------------------------------------------------------------------------------------------------
+
+
+def test_check_a_flow_run():
+    run = mf.train(mf.Mixture(classes=2), mf.Transformer(omega=0.3), mf.GradientFlow(until=2000.0))
+    found = {finding.name: finding for finding in check(run)}
+    assert {finding.verdict for finding in found.values()} == {"holds"}
+    assert found["certificate"].measured < 1e-8
+    assert found["conserved"].measured < 1e-8
+
+
+def test_check_from_the_command_line(capsys, tmp_path):
+    path = str(tmp_path / "run.nc")
+    mf.train(mf.Mixture(classes=2), mf.Transformer(omega=0.3), mf.GradientDescent(steps=300)).save(path)
+    assert main(["check", path, "--json"]) == 1  # stopped on the plateau: the attention has not learned
+    found = json.loads(capsys.readouterr().out)
+    assert "features-separate" in found["failed"]
+    assert "neurons-align" not in found["failed"]
+    assert main(["check", path]) == 1
+    assert "NO  features-separate" in capsys.readouterr().out
+    assert main(["check", str(tmp_path / "nothing.nc")]) == 2
+    assert main(["claims", "no-such-claim"]) == 2
+    assert "expected one of" in capsys.readouterr().err
+
+
+def test_check_many_classes_and_other_tasks():
+    many = mf.train(mf.Mixture(classes=9), mf.Transformer(omega=0.3), mf.GradientDescent(steps=50))
+    found = {finding.name: finding for finding in check(many)}
+    assert found["neurons-align"].verdict == found["features-separate"].verdict == "does not apply"
+    assert "infinite width" in str(found["neurons-align"])
+    other = mf.train(independent_labels(), mf.Transformer(width=8), mf.GradientDescent(steps=50))
+    assert {finding.name for finding in check(other)} == set(found)
+    with pytest.raises(mf.SpecError, match="no identifiers"):
+        compare(other)
+
+
+def test_claims_from_the_command_line(capsys):
+    assert main(["claims", "every-K", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["failed"] == []
+    assert found["claims"][0]["measured"] < 1e-12
+
+
+def test_intervals():
+    mean, low, high = interval([1.0, 2.0, 3.0])
+    assert (mean, low) == (2.0, pytest.approx(2 - 4.302652729911275 / 3**0.5))
+    assert high == pytest.approx(4 - low)
+    assert interval([5.0])[1:] == (None, None)
+    assert Finding(name="x", sentence="", quantity="", prediction="").to_dict()["verdict"] == "does not apply"

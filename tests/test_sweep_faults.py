@@ -1,0 +1,282 @@
+"""Sweeps with real clusters of separate processes that are killed, poisoned, corrupted and starved of disk."""
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+import psutil
+import pytest
+
+import mixflow as mf
+from mixflow.sweeping.manifest import lock, part_path
+
+SPEC = """
+name = "faults"
+task.classes = 1
+transformer.width = 4
+method = { steps = 30000, save_every = 3000 }
+output = { batch = 8, series = ["loss"] }
+[grid]
+transformer.omega = [0.2, 0.3, 0.4, 0.5]
+[seeds]
+transformer.seed = 24
+"""
+BATCHES = 12
+
+
+def command(*words):
+    return [sys.executable, "-m", "mixflow", "sweep", *map(str, words)]
+
+
+def finish(*words, **more):
+    return subprocess.run(command(*words), capture_output=True, text=True, timeout=120, **more)
+
+
+@pytest.fixture(scope="module")
+def spec(tmp_path_factory):
+    path = tmp_path_factory.mktemp("spec") / "faults.toml"
+    path.write_text(SPEC)
+    return path
+
+
+@pytest.fixture(scope="module")
+def reference(spec):
+    """An uninterrupted sweep."""
+    out = spec.parent / "reference"
+    done = finish(spec, "--out", out, "--workers", "2", "--json")
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["runs_done"] == 96
+    return out
+
+
+def parts(folder):
+    return {batch: part_path(folder, batch).read_bytes() for batch in range(BATCHES)}
+
+
+def lines(folder):
+    """Entries of the manifest, without what was torn."""
+    found = []
+    for line in (folder / "manifest.jsonl").read_bytes().splitlines(keepends=True):
+        if line.endswith(b"\n"):
+            found.append(json.loads(line))
+    return found
+
+
+def assert_same(folder, reference):
+    assert parts(folder) == parts(reference)
+    one, two = mf.open_sweep(folder), mf.open_sweep(reference)
+    assert one.complete
+    assert one.dataset.load().drop_attrs().identical(two.dataset.load().drop_attrs())
+    assert not list(folder.glob("parts/*/.*"))
+
+
+def test_results_of_a_sweep(reference, tmp_path):
+    result = mf.open_sweep(reference)
+    data = result.dataset
+    assert data.sizes["run"] == 96
+    assert data.loss.chunks is not None  # lazily
+    for r in (0, 17, 95):
+        one = data.isel(run=r)
+        transformer = mf.Transformer(width=4, omega=float(one.omega), seed=int(one.seed))
+        run = mf.train(mf.Mixture(classes=1), transformer, mf.GradientDescent(steps=30000, save_every=3000))
+        assert float(one.loss) == float(run.dataset.loss[-1])
+        np.testing.assert_array_equal(result.trajectories().loss.sel(run=int(one.run)).values, run.dataset.loss.values)
+    grid = result.grid("loss")
+    assert dict(grid.loss.sizes) == {"omega": 4, "seed": 24}
+    assert float(grid.loss.sel(omega=0.3, seed=5)) == float(data.loss[24 + 5])
+    assert len({line["batch"] for line in lines(reference)}) == len(lines(reference)) == BATCHES
+    assert main_exit("status", reference) == main_exit("export", reference, "--to", tmp_path / "t.csv") == 0
+    assert (tmp_path / "t.csv").read_text().count("\n") == 97
+    for kind in ("curves", "threshold", "heat"):
+        assert main_exit("plot", reference, "--figure", kind, "--to", tmp_path / f"{kind}.svg") == 0
+        assert (tmp_path / f"{kind}.svg").stat().st_size > 5000
+
+
+def main_exit(*words):
+    from mixflow.cli import main
+
+    return main(["sweep", *map(str, words)])
+
+
+def start(spec, out):
+    return subprocess.Popen(
+        command(spec, "--out", out, "--workers", "2"), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        start_new_session=True,
+    )  # fmt: skip
+
+
+def workers(client):
+    """Worker processes of a client (Dask's helpers, which track resources, are no workers)."""
+    try:
+        children = psutil.Process(client.pid).children(recursive=True)
+        return [child for child in children if "spawn_main" in " ".join(child.cmdline())]
+    except psutil.Error:
+        return []
+
+
+def kill_once(client, rng, what):
+    """Wait a random moment of the sweep's life, then strike."""
+    deadline = time.monotonic() + rng.uniform(2.0, 6.0)
+    while time.monotonic() < deadline and client.poll() is None:
+        time.sleep(0.02)
+    if client.poll() is not None:
+        return
+    if what == "worker":
+        for worker in workers(client)[:1]:
+            worker.kill()
+    elif what == "client":
+        client.kill()
+    elif what == "interrupt":
+        os.killpg(client.pid, signal.SIGINT)
+    else:
+        os.killpg(client.pid, signal.SIGKILL)
+
+
+def test_kills_at_random_moments_change_nothing(spec, reference, tmp_path):
+    rng, out = random.Random(7), tmp_path / "killed"
+    for what in ("client", "interrupt", "everything"):
+        client = start(spec, out)
+        kill_once(client, rng, what)
+        _, error = client.communicate(timeout=60)
+        if what == "interrupt" and client.returncode != 0:
+            assert client.returncode == 130, error
+            assert "Traceback" not in error
+            assert "interrupted" in error
+        before = {line["batch"] for line in lines(out)} if (out / "manifest.jsonl").exists() else set()
+    client = start(spec, out)
+    kill_once(client, rng, "worker")
+    _, error = client.communicate(timeout=90)
+    assert client.returncode == 0, error
+    assert_same(out, reference)
+    finished = [line["batch"] for line in lines(out)]
+    assert before <= set(finished)
+    assert len(finished) == len(set(finished)) == BATCHES  # nothing is run again once it is finished
+
+
+POISON = """
+import mixflow.sweeping.trajectories as place
+right = getattr(place.choose, "right", place.choose)  # Dask loads a preload more than once
+
+def choose(task, transformer, method, model):
+    if transformer.omega == 0.3 and transformer.seed == 0:
+        {act}
+    return right(task, transformer, method, model)
+
+choose.right = right
+place.choose = choose
+"""
+
+
+def test_poisoned_batches_are_named_and_damaged_parts_computed_again(spec, reference, tmp_path):
+    out, poison = tmp_path / "out", tmp_path / "poison.py"
+    poison.write_text(POISON.format(act="raise ValueError('poison')"))
+    environment = {**os.environ, "DASK_DISTRIBUTED__WORKER__PRELOAD": str(poison)}
+    done = finish(spec, "--out", out, "--workers", "2", env=environment)
+    assert done.returncode == 1, done.stderr
+    assert "batch 3 failed: ValueError: poison" in done.stdout
+    assert [line["batch"] for line in lines(out) if "error" in line] == [3]
+    assert mf.open_sweep(out).dataset.sizes["run"] == 88
+
+    def damage(batch, change):
+        path = part_path(out, batch)
+        path.write_bytes(change(path.read_bytes()))
+
+    damage(0, lambda content: content[:100] + bytes([content[100] ^ 1]) + content[101:])
+    damage(5, lambda content: content[:-7])
+    part_path(out, 7).unlink()
+    with open(out / "manifest.jsonl", "ab") as file:
+        file.write(b'{"batch": 9, "error": "to')
+    count = len(lines(out))
+    done = finish("resume", out, "--workers", "2")
+    assert done.returncode == 0, done.stderr
+    assert "3 part files do not match" in done.stderr
+    assert sorted(line["batch"] for line in lines(out)[count:]) == [0, 3, 5, 7]
+    assert_same(out, reference)
+
+
+def test_a_full_disk_leaves_a_resumable_folder(spec, reference, tmp_path):
+    out = tmp_path / "out"
+    limit = len(parts(reference)[0]) // 2  # bytes any file may have: no part fits
+
+    starved = (
+        f"import os, resource, sys; resource.setrlimit(resource.RLIMIT_FSIZE, ({limit}, {limit})); "
+        "os.execv(sys.argv[1], sys.argv[1:])"
+    )
+    words = [sys.executable, "-c", starved, *command(spec, "--out", out, "--workers", "1")]
+    done = subprocess.run(words, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 2
+    assert "cannot write" in done.stderr
+    assert "Traceback" not in done.stderr
+    assert not list(out.glob("parts/*/*"))
+    done = finish("resume", out, "--workers", "2")
+    assert done.returncode == 0, done.stderr
+    assert_same(out, reference)
+
+
+def test_a_second_client_is_told_and_stops(spec, tmp_path):
+    with lock(tmp_path):
+        done = finish(spec, "--out", tmp_path)
+    assert done.returncode == 2
+    assert f"in use by process {os.getpid()}" in done.stderr
+
+
+def test_a_cluster_at_an_address(spec, reference, tmp_path):
+    """A scheduler of its own: a worker with another mixflow is refused, the right one does the sweep."""
+    address = tmp_path / "address.json"
+    other = tmp_path / "other" / "mixflow-9.9.9.dist-info"
+    other.mkdir(parents=True)
+    (other / "METADATA").write_text("Metadata-Version: 2.1\nName: mixflow\nVersion: 9.9.9\n")
+    loopback = ["--host", "127.0.0.1", "--dashboard-address", "127.0.0.1:0"]
+    scheduler = ["scheduler", "--port", "0", "--no-dashboard", *loopback, "--scheduler-file", address]
+    worker = ["worker", "--scheduler-file", address, "--nthreads", "1", "--no-nanny", *loopback]
+    started = []
+
+    def dask(words, **more):
+        quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+        line = [sys.executable, "-m", "dask", *map(str, words)]
+        started.append(subprocess.Popen(line, cwd=tmp_path, **quiet, **more))  # away from the source's own metadata
+        return started[-1]
+
+    try:
+        dask(scheduler)
+        wrong = dask(worker, env={**os.environ, "PYTHONPATH": str(other.parent)})
+        deadline = time.monotonic() + 30
+        while not (address.exists() and address.read_text()) and time.monotonic() < deadline:
+            time.sleep(0.05)
+        where = json.loads(address.read_text())["address"]
+        assert where.startswith("tcp://127.0.0.1:")
+        out = tmp_path / "out"
+        done = finish(spec, "--out", out, "--scheduler", where)
+        assert done.returncode == 2
+        assert "has mixflow 9.9.9, this client has" in done.stderr
+        wrong.kill()
+        wrong.wait()
+        dask(worker)
+        done = finish(spec, "--out", out, "--scheduler", where)
+        assert done.returncode == 0, done.stderr
+        assert_same(out, reference)
+    finally:
+        for process in started:
+            process.kill()
+            process.wait()
+
+
+def test_local_processes_listen_on_the_loopback_interface_only(spec, tmp_path):
+    client = start(spec, tmp_path / "out")
+    try:
+        deadline = time.monotonic() + 30
+        while len(workers(client)) < 2 and time.monotonic() < deadline and client.poll() is None:
+            time.sleep(0.05)
+        time.sleep(1.0)
+        family = [psutil.Process(client.pid), *psutil.Process(client.pid).children(recursive=True)]
+        heard = [c.laddr.ip for p in family for c in p.net_connections(kind="inet") if c.status == psutil.CONN_LISTEN]
+        assert heard
+        assert set(heard) <= {"127.0.0.1", "::1"}
+    finally:
+        client.kill()
+        client.communicate(timeout=30)
