@@ -15,7 +15,7 @@ from ..models.symmetric_field import symmetric_field
 from ..models.transformer import Transformer
 from ..tasks.mixture import Mixture
 from ..theory.finding import interval
-from ..train import train, train_many
+from ..training import train, train_many
 
 NETWORK = Transformer(omega=0.3, bias=0.5)
 
