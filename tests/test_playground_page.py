@@ -276,7 +276,7 @@ def test_a_story_of_fifty_mixtures(visit):
     until(page, "location.search.includes('classes=50')")
     assert "Fifty" in page.inner_text("#story")
     assert float(read(page, "accuracy")) > 0.5
-    until(page, "document.querySelectorAll('#sectors .js-line').length === 8")
+    until(page, "document.querySelectorAll('#sectors .scatterlayer .js-line').length === 8")
     assert "cannot be listed" in page.inner_text("section:has(#geometry)")
 
 

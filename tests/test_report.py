@@ -165,6 +165,17 @@ def test_an_experiment_that_crashes_is_a_failed_check(tmp_path, only_two, monkey
     assert "did not finish" in (tmp_path / "report.html").read_text()
 
 
+def test_ctrl_c_keeps_what_was_finished(copy, only_two, monkeypatch, capsys):
+    def interrupted(settings, progress):
+        raise KeyboardInterrupt
+
+    (copy / "records" / "width.json").unlink()
+    monkeypatch.setitem(only_two, "width", dataclasses.replace(only_two["width"], run=interrupted))
+    assert main(["reproduce", "--out", str(copy)]) == 130
+    assert "1 finished experiments are kept" in capsys.readouterr().err
+    assert records.stored(copy, only_two["simultaneous"], only_two["simultaneous"].settings())
+
+
 class Page(html.parser.HTMLParser):
     """Open tags, ids, links and everything that could fetch."""
 

@@ -185,3 +185,8 @@ def test_the_verdict_of_a_learned_run():
     claims = experiment.verdict(runs)["claims"]
     assert claims["simultaneous: stage order"]["holds"]
     assert not claims["centred: not learned"]["holds"]
+    found = claims["simultaneous: hard samples learned"]
+    assert found["holds"]
+    (miss,) = found["misses"]
+    assert 1 - miss["wrong"] / miss["of"] == pytest.approx(found["accuracy_hard_test"]["mean"])
+    assert miss["on_two_images"] <= miss["wrong"]

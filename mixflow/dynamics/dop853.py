@@ -8,6 +8,7 @@ Compiling the field takes a second, and each program that contains it costs that
 things a mode needs, chosen by arguments: a single evaluation, a step, and the search for the mode's end inside a step.
 """
 
+import math
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -53,18 +54,17 @@ class Step:
 
 def look(field, y, gates, chosen):
     """One evaluation at y: y' and λ with the gates `chosen` sliding, and v, N, r of their dz/dt = v − N (r · gate)."""
-    out = _call(field, y, None, gates, chosen, count=1)
+    out = _call(field, y, gates, chosen, count=1)
     s = len(chosen)
-    share, v, N, r = (np.asarray(out[name]) for name in ("share", "v", "N", "r"))
-    return np.asarray(out["dy"]), share[:s], v[:s], N[:s, :s], r[:s]
+    return out["dy"], out["share"][:s], out["v"][:s], out["N"][:s, :s], out["r"][:s]
 
 
 def attempt(field, t, y, slope, h, gates, sliding, rtol, atol):
     """Try one step of size h in the mode given by `gates` (device array) and the indices `sliding`."""
     count = TOTAL + (len(SHARE_SAMPLES) if len(sliding) else 0)
-    out = _call(field, y, slope, gates, sliding, count=count, h=h, rtol=rtol, atol=atol)
-    end, slope, error, z, shares = (np.asarray(out[name]) for name in ("end", "slope", "error", "z", "shares"))
-    return Step(t, h, y, end, slope, float(error), out["K"], z, shares[:, : len(sliding)], count - 1)
+    out = _call(field, y, gates, sliding, slope=slope, count=count, h=h, rtol=rtol, atol=atol)
+    shares = out["shares"][:, : len(sliding)]
+    return Step(t, h, y, out["end"], out["slope"], float(out["error"]), out["K"], out["z"], shares, count - 1)
 
 
 def first_size(field, y, slope, gates, sliding, rtol, atol):
@@ -84,23 +84,62 @@ def locate(field, step, gates, sliding, side, slack, a, b):
     side   (2n,) +1 where the neuron is off, −1 where it is on, 0 where it slides
     slack  (2n,) how far each may be beyond its end
     """
-    out = _call(field, step.y, step.K, gates, sliding, count=0, h=step.h, side=side, slack=slack, a=a, b=b)
+    out = _call(field, step.y, gates, sliding, K=step.K, count=0, h=step.h, side=side, slack=slack, a=a, b=b)
     return float(out["x"]), int(out["rounds"]) if len(sliding) else 0
 
 
-def _call(field, y, K, gates, chosen, *, count, h=0.0, rtol=1.0, atol=1.0, side=None, slack=None, a=0.0, b=0.0):
-    """The compiled program; `count` evaluations of a step, or the search in [a, b] if it is 0."""
-    if K is None or K.ndim == 1:
-        start = np.zeros((TOTAL + len(SHARE_SAMPLES), len(y)))
-        start[0] = 0.0 if K is None else K
-        K = start
+def _call(
+    field,
+    y,
+    gates,
+    chosen,
+    *,
+    count,
+    K=None,
+    slope=None,
+    side=None,
+    slack=None,
+    h=0.0,
+    rtol=1.0,
+    atol=1.0,
+    a=0.0,
+    b=0.0,
+):
+    """The compiled program; `count` evaluations of a step, or the search in [a, b] if it is 0.
+
+    Handing an array to the device and back costs more than an evaluation, so all numbers go and come in one.
+    """
     nothing = np.zeros(field.n_gates)
     side, slack = (nothing, nothing) if side is None else (side, slack)
-    # Types are spelled out: a Python float where a NumPy one stood before would compile everything again.
-    numbers = np.array([h, rtol, atol, a, b])
-    limits = np.array([0 if count <= 1 else 1, count], np.int64)
-    run = _program(*field.functions[:2])
-    return run(field.device, y, K, numbers, limits, gates, *field.put_indices(chosen), side, slack)
+    numbers = (h, rtol, atol, a, b, min(1, max(0, count - 1)), count)
+    flat = np.concatenate([numbers, y, np.zeros_like(y) if slope is None else slope, side, slack])
+    index, real = field.put_indices(chosen)
+    K = _no_slopes(len(y)) if K is None else K
+    K, flat = _program(*field.functions[:2])(field.device, K, flat, gates, index, real)
+    return {"K": K, **_split(np.asarray(flat), _layout(len(y), field.n_gates, len(index)))}
+
+
+@lru_cache(maxsize=64)
+def _no_slopes(size):
+    return configured().numpy.zeros((TOTAL + len(SHARE_SAMPLES), size))
+
+
+def _layout(size, gates, s):
+    """The shape of everything the program returns besides K, in order."""
+    return {
+        "end": (size,), "slope": (size,), "dy": (size,), "error": (), "x": (), "rounds": (),
+        "z": (len(Z_SAMPLES), gates), "shares": (len(SHARE_SAMPLES), s), "share": (s,), "v": (s,), "N": (s, s), "r": (s,),
+    }  # fmt: skip
+
+
+def _split(flat, layout):
+    """The named parts of a flat array."""
+    parts, at = {}, 0
+    for name, shape in layout.items():
+        end = at + math.prod(shape)
+        parts[name] = flat[at:end].reshape(shape)
+        at = end
+    return parts
 
 
 @lru_cache(maxsize=1)
@@ -139,18 +178,22 @@ def _program(z, evaluate):
     points = np.concatenate([A, dense_row(SHARE_SAMPLES)])
     rows_z = dense_row(Z_SAMPLES)
 
-    def run(c, y, K, numbers, limits, gates, index, real, side, slack):
-        h, rtol, atol, a, b = numbers
-        first, count = limits
+    def run(c, K, flat, gates, index, real):
+        s, size, n_gates = len(index), K.shape[1], len(gates)
+        h, rtol, atol, a, b, first, count = flat[:7]
+        shapes = {"y": (size,), "slope": (size,), "side": (n_gates,), "slack": (n_gates,)}
+        y, slope, side, slack = _split(flat[7:], shapes).values()
         seek = count == 0
-        s = len(index)
+        rows = jnp.arange(len(points))[:, None]
+        K = jnp.where((rows == 0) & ~seek, slope, K)
+        chosen = index[:, None] == jnp.arange(n_gates)
 
         def excess(found):
             """How far the neuron that is farthest beyond the end of its mode is beyond it."""
             beyond = jnp.max(jnp.where(side == 0, -jnp.inf, side * found.z - slack))
             if s == 0:
                 return beyond
-            out = jnp.maximum(-found.share, found.share - 1) - slack[index]
+            out = jnp.maximum(-found.share, found.share - 1) - jnp.sum(jnp.where(chosen, slack, 0.0), axis=-1)
             return jnp.maximum(beyond, jnp.max(jnp.where(real > 0, out, -jnp.inf)))
 
         def go_on(state):
@@ -160,21 +203,17 @@ def _program(z, evaluate):
         def evaluation(state):
             n, bracket, K, shares, _ = state
             x = _inside(jnp, bracket, n)
-            row = jnp.where(seek, dense_row(x), jnp.asarray(points)[n % len(points)])
-            found = evaluate(c, y + h * (row @ K[:TOTAL]), gates, index, real)
+            tabled = jax.lax.dynamic_index_in_dim(jnp.asarray(points), n % len(points), keepdims=False)
+            row = jnp.where(seek, dense_row(x), tabled)
+            found = evaluate(c, y + h * jnp.sum(row[:, None] * K[:TOTAL], axis=0), gates, index, real)
             bracket = _narrowed(jnp, bracket, n, x, excess(found))
-            at = jnp.where(seek, len(points), n)  # a search keeps K: writes beyond the end are dropped
-            return (
-                n + 1,
-                bracket,
-                K.at[at].set(found.dy, mode="drop"),
-                shares.at[at].set(found.share, mode="drop"),
-                found[1:],
-            )
+            here = (rows == n) & ~seek  # a search keeps the slopes
+            return n + 1, bracket, jnp.where(here, found.dy, K), jnp.where(here, found.share, shares), found[1:]
 
-        size = gates.shape[0]
-        empty = tuple(jnp.zeros(shape) for shape in ((s,), (size,), (s,), (s, s), (s,)))
-        state = first, (a, b, -1.0, 1.0, 0), K, jnp.zeros((len(points), s)), empty
+        # Written with sums and comparisons instead of matrix products and indexing, the loop is small enough in XLA's eyes
+        # to become one function; otherwise each of its fifty pieces is a task of its own (jaxed.py).
+        empty = tuple(jnp.zeros(shape) for shape in ((s,), (n_gates,), (s,), (s, s), (s,)))
+        state = first.astype(int), (a, b, -1.0, 1.0, 0), K, jnp.zeros((len(points), s)), empty
         n, (a, b, fa, _, _), K, shares, last = jax.lax.while_loop(go_on, evaluation, state)
         used = K[:TOTAL]
         end = y + h * (points[STAGES] @ used)
@@ -182,13 +221,14 @@ def _program(z, evaluate):
         five, three = (jnp.sum((E @ K[: STAGES + 1] / scale) ** 2) for E in (E5, E3))
         error = h * five / jnp.sqrt(jnp.maximum((five + 0.01 * three) * len(y), 1e-300))
         share, _, v, N, r = last
-        return {
-            "end": end, "slope": K[STAGES], "error": error, "K": K, "shares": shares[TOTAL:],
-            "z": jax.vmap(z, in_axes=(None, 0))(c, y + h * (rows_z @ used)),
-            "dy": K[0], "share": share, "v": v, "N": N, "r": r,
+        found = {
+            "end": end, "slope": K[STAGES], "dy": K[0], "error": error,
             # Already beyond the end at a: a. Not yet beyond it at b, by a rounding error: b.
-            "x": jnp.where(fa >= 0, a, b), "rounds": n,
+            "x": jnp.where(fa >= 0, a, b), "rounds": n.astype(float),
+            "z": jax.vmap(z, in_axes=(None, 0))(c, y + h * (rows_z @ used)),
+            "shares": shares[TOTAL:], "share": share, "v": v, "N": N, "r": r,
         }  # fmt: skip
+        return K, jnp.concatenate([found[name].ravel() for name in _layout(size, n_gates, s)])
 
     return jax.jit(run, compiler_options=COMPILER)
 

@@ -119,8 +119,8 @@ def figures(results):
     """Held-out accuracy of every scheme; loss, neurons and attention of the first run."""
     caption = (
         "Images of digits as signals. Held-out accuracy on hard samples of every scheme and seed, then the losses, the "
-        "alignment with identifiers and class means, and the attention scores by token type of the first simultaneous run. Centred "
-        "images make the two digits opposite, v_1 ≈ −v_2, and what remains of the task lies in single images' deviations."
+        "alignment with identifiers and class means, and the attention scores by token type of the first simultaneous run. "
+        "Centred images make the two digits opposite, v_1 ≈ −v_2, and what remains of the task lies in single images' deviations."
     )
     alt = (
         "Four panels. Held-out accuracy on hard samples rises from one half to nearly one for simultaneous and three-stage "

@@ -23,6 +23,7 @@ from ..jaxed import jax as configured
 
 # Relative; leaves |dz/dt| ≤ RIDGE · N · r on the surface and makes dependent ∇z (twins by symmetry) harmless.
 RIDGE = 1e-12
+SMALL = 4096  # multiplications in one matrix product
 # XLA's newer code generator for fused loops takes twice as long to compile these fields (2.2 s instead of 1.2 s with
 # sliding gates, K = 2) and the result runs no faster (440 and 454 µs for a step).
 COMPILER = {"xla_cpu_use_fusion_emitters": False}
@@ -143,6 +144,14 @@ class GatedField:
         return np.linalg.eigvalsh(joint)[..., 0].min(axis=-1)
 
 
+def product(xp, X, Y):
+    """X @ Y. A small product that JAX compiles is written as sums: XLA cannot merge a call of its matrix product with the
+    arithmetic around it, and for matrices this small the calls would be most of the time."""
+    if xp is np or X.shape[-2] * X.shape[-1] * Y.shape[-1] > SMALL:
+        return X @ Y
+    return xp.sum(X[..., :, :, None] * Y[..., None, :, :], axis=-2)
+
+
 def pack(w, A, G_K, G_Q):
     """The flat state y of its named parts."""
     return np.concatenate([np.ravel(part) for part in (w, A, G_K, G_Q)]).astype(float)
@@ -215,10 +224,10 @@ def _evaluation(surface, shape_w, f):
         g = c["rate"][:, None, None] * g
         Gg, gG = (g, g) if c["Gamma"] is None else (c["Gamma"] @ g, g @ c["Gamma"])
         T = lambda X: jnp.swapaxes(X, -1, -2)  # noqa: E731
-        dA = G_K @ gG + Gg @ G_Q
-        dK = Gg @ T(A)
-        dQ = T(A) @ gG
-        parts = (c["metric_w"] @ g_w, dA, dK + T(dK), dQ + T(dQ))
+        dA = product(jnp, G_K, gG) + product(jnp, Gg, G_Q)
+        dK = product(jnp, Gg, T(A))
+        dQ = product(jnp, T(A), gG)
+        parts = (jnp.sum(c["metric_w"] * g_w, axis=-1), dA, dK + T(dK), dQ + T(dQ))
         return -jnp.concatenate([part.ravel() for part in parts])
 
     def z(c, w, A):
@@ -237,13 +246,15 @@ def _evaluation(surface, shape_w, f):
         g_w, g = jax.vmap(pull_back)(rows)
         moves = jax.vmap(lambda g_w, g: move(c, y, g_w, g))(g_w, g)
         J = jnp.concatenate([g_w, g.reshape(s + 1, -1)], axis=1)[1:]
-        products = moves[:, : nw + block] @ J.T
+        products = jnp.sum(moves[:, None, : nw + block] * J, axis=-1)
         v, N = products[0], -products[1:]
         N = (N + N.T) / 2
         # dz/dt = v − N μ = 0 with μ = r λ. Padding rows are zero, so the ridge alone keeps them regular, at μ = 0.
         ridge = RIDGE * jnp.maximum(jnp.max(jnp.diagonal(N)), 1e-300)
         mu = _solve(N + ridge * jnp.eye(s), v)
-        r = r[index]
-        return Evaluation(moves[0] + mu @ moves[1:], mu / jnp.where(r == 0, 1e-300, r), at, v, N, r)
+        r = jnp.sum(jnp.where(index[:, None] == jnp.arange(len(r)), r, 0.0), axis=-1)
+        return Evaluation(
+            moves[0] + jnp.sum(mu[:, None] * moves[1:], axis=0), mu / jnp.where(r == 0, 1e-300, r), at, v, N, r
+        )
 
     return (lambda c, y: z(c, *split(y)[:2])), evaluate, jax.jit(evaluate, compiler_options=COMPILER)

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from .gated import GatedField, pack
+from .gated import GatedField, pack, product
 from .transformer import start
 
 
@@ -46,10 +46,10 @@ def gram_field(task, transformer, *, train_w=True, train_attention=True):
 def _surface(xp, c, w, A):
     """z[h, a] = b + (1/L_a) Σ_q M[a,q] N[a,q] / Z[a,q], a softmax over the multiset of an atom's tokens (§2)."""
     M, P = c["count"], c["tokens"]  # (n, T), (T, F)
-    u = w @ P.T  # (..., 2, T) what each token type says
-    E = xp.exp(P @ A @ P.T)  # (..., 2, T, T) key, query
-    Z = M @ E  # (..., 2, n, T)
-    N = M @ (u[..., None] * E)
+    u = xp.sum(w[..., None, :] * P, axis=-1)  # (..., 2, T) what each token type says
+    E = xp.exp(product(xp, product(xp, P, A), P.T))  # (..., 2, T, T) key, query
+    Z = product(xp, M, E)  # (..., 2, n, T)
+    N = product(xp, M, u[..., None] * E)
     # A query type that stands in no atom's list has M = 0; one that does has Z > 0, as it is its own key.
     ratio = xp.where(M > 0, N / xp.where(M > 0, Z, 1.0), 0.0)
     return c["bias"] + xp.sum(M * ratio, axis=-1) / c["length"]

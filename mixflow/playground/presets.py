@@ -31,7 +31,8 @@ PRESETS = [
     {
         "name": "Fifty mixtures",
         "story": "Fifty identifiers and fifty signals: 50·2^50 samples, exactly, because the two symmetric sectors close. The "
-        "contrast sector alone learns the hidden link, after a plateau of a million units of time.",
+        "contrast sector alone learns the hidden link, after a plateau of a million units of time "
+        "(the step is large, so descent rattles where the loss falls).",
         "state": {"classes": 50, "omega": 1.0, "learning_rate": 500.0, "steps": 5000},
     },
     {

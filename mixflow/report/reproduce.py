@@ -6,7 +6,7 @@ import pathlib
 import sys
 import time as clock
 
-from ..errors import SpecError, StoreError
+from ..errors import Interrupted, SpecError, StoreError
 from ..experiments import NAMES, experiment
 from ..progress import duration
 from ..provenance import provenance, threads
@@ -40,7 +40,12 @@ def reproduce(folder="results", *, only=(), full=False, changed=None, stream=Non
             watch.note(f"{each.name}: finished before, not run again")
             continue
         watch.begin(each)
-        kept[each.name] = perform(folder, each, settings[each.name], full=full, progress=watch)
+        try:
+            kept[each.name] = perform(folder, each, settings[each.name], full=full, progress=watch)
+        except KeyboardInterrupt:
+            raise Interrupted(
+                f"interrupted in {each.name}; {len(kept)} finished experiments are kept, the same command goes on from there."
+            ) from None
         ran.append(each.name)
         watch.end(each, kept[each.name])
     report = _report([kept[name] for name in NAMES if name in kept], full, ran)

@@ -131,7 +131,8 @@ function show(slot, run) {
   clock.run = run;
   if (!run.done) status(`computing, t = ${number(run.times[run.length - 1], 3)} of ${number(run.until, 3)}`, "running");
   fillSamples(run);
-  redraw(...VIEWS.map((view) => view.id));
+  // While a run grows only its curves do: drawing everything would take the engine's processor time.
+  redraw(...(run.done ? VIEWS.map((view) => view.id) : ["loss", "neurons", "scores"]));
 }
 
 function finished(run) {
@@ -330,6 +331,7 @@ function fillSamples(run) {
     menu.dataset.atoms = atoms.join();
     menu.replaceChildren(...atoms.map((atom, i) => element("option", { value: i }, `${atom.replaceAll("-", "−")}${run.names.hard[i] ? "  (hard)" : ""}`)));
   }
+  menu.hidden = !atoms.length;
   menu.value = Math.min(state.get("sample"), atoms.length - 1);
 }
 
