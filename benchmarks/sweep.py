@@ -128,6 +128,8 @@ def ten_sweeps():
 def estimates(options):
     rows = []
     for name, description in ten_sweeps().items():
+        if options.only not in name:
+            continue
         guess = price(Plan(Sweep(description)), ".", Place())
         truth = timed(description)
         # Batches' own seconds include compiling once in each worker; the estimate keeps that apart.
@@ -177,6 +179,7 @@ def main():
     parser.add_argument("--torch-python", default=sys.executable, metavar="PATH", help="an interpreter with PyTorch")
     parser.add_argument("--runs", type=int, default=512, help="runs of the slice (default 512)")
     parser.add_argument("--most", type=int, default=10_000, help="runs of the largest sweep of growth (default 10000)")
+    parser.add_argument("--only", default="", metavar="WORDS", help="estimate: the sweeps whose name contains this")
     parser.add_argument("--batch", type=int, default=64, help="million: runs in a batch (default 64)")
     parser.add_argument("--json", action="store_true", help="print one JSON object")
     options = parser.parse_args()
