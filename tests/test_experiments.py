@@ -64,6 +64,17 @@ def test_width_slope_has_an_interval_over_seeds():
     assert results.series["width"].distance.dims == ("width", "seed", "at")
 
 
+def test_mnist_says_where_its_images_come_from_and_whether_the_target_was_met():
+    tiny = {"samples": 16, "test_samples": 16, "images": 4, "steps": 50, "ends": [2.0, 2.0, 1.0], "width": 4}
+    _, results, checks = small("mnist", **tiny, seeds=[0], centred_seeds=[0])
+    (source,) = results.sources
+    assert "CC BY-SA" in source.licence
+    assert len(source.sha256.split()[-1]) == 64
+    assert "held out" in source.split
+    assert checks["simultaneous accuracy_hard_test"].ok is False  # five units of time teach nothing
+    assert checks["simultaneous target"].measured.startswith("NOT met")
+
+
 def test_checks():
     assert near("a", "", 1.05, 1, 0.1).ok
     assert not near("a", "", math.nan, 1, 0.1).ok

