@@ -105,6 +105,14 @@ def test_symmetric_atom_types_reproduce_the_listed_atoms(K):
     assert symmetric.attrs["model"] == "symmetric"
 
 
+def test_a_thousand_classes():
+    """One step from w = 0: every neuron is on, so w·v grows by η σ(0) E[s_k Σ_j s_j] / (K L) = η / (2 K L), w·c not at all."""
+    K, rate = 1000, 5.0
+    data = mf.train(mf.Mixture(K), mf.Transformer(omega=0.3), mf.GradientDescent(rate, 20, save_every=1)).dataset
+    np.testing.assert_allclose(data.w_sector.values[1], [0, rate / (2 * K * (K + 1))], rtol=1e-12, atol=1e-18)
+    assert np.all(np.diff(data.loss) < 0)
+
+
 def test_expand_writes_out_what_gram_records():
     method = mf.GradientDescent(learning_rate=2.0, steps=30, save_every=15)
     run = mf.train(mf.Mixture(7), mf.Transformer(omega=0.6), method)

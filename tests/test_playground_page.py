@@ -144,7 +144,7 @@ def test_a_slider_changes_the_curves(visit):
 
 
 def test_play_and_scrub_move_every_view_together(visit):
-    page = visit(QUICK + "&speed=4")
+    page = visit(QUICK + "&speed=0.5")
     ready(page)
     end = picture(page)
     page.evaluate("const s = document.getElementById('scrub'); s.value = 700; s.dispatchEvent(new Event('input'))")

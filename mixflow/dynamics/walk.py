@@ -157,25 +157,22 @@ class Walk:
             self.counts["rejected"] += 1
             self.h = step.next_size()
 
-    def _excess(self, z, share):
-        """(2n,) how far each neuron is beyond the end of its mode: positive where z has the wrong sign or λ left [0, 1]."""
-        beyond = np.where(self.mode == OFF, z, -z)
-        beyond[self.sliding] = np.maximum(-share, share - 1)
-        return beyond - self.slack
-
     def _first_end(self, step):
         """The fraction x of the step where the mode or the flow first ends, and why: None, "gate" or "stop"."""
-        share = np.full((len(dop853.Z_SAMPLES), len(self.sliding)), 0.5)
+        # How far each neuron is beyond the end of its mode at each sample: z of the wrong sign, or λ outside [0, 1].
+        beyond = np.where(self.mode == OFF, step.z, -step.z)
         if len(self.sliding):
-            share[1::2] = step.share  # λ was sampled at every second point
+            beyond[:, self.sliding] = -0.5
+            beyond[1::2, self.sliding] = np.maximum(-step.share, step.share - 1)  # λ was sampled at every second point
+        # A neuron's slack ends once it was seen clear of its surface; slacks[j] is in force before sample j.
+        clear = (beyond < -self.touch) & (self.mode != SLIDING)
+        cleared = np.logical_or.accumulate(np.concatenate([np.zeros_like(clear[:1]), clear]))
+        slacks = np.where(cleared, 0.0, self.slack)
         x, cause = 1.0, None
-        slacks = []  # in force before each sample
-        for j in range(len(share)):
-            slacks.append(self.slack)
-            if max(self._excess(step.z[j], share[j])) > 0:
-                x, cause = self._locate(step, j, slacks), "gate"
-                break
-            self._arm(step.z[j])
+        ends = np.flatnonzero((beyond > slacks[:-1]).any(axis=1))
+        if len(ends):
+            x, cause = self._locate(step, ends[0], slacks), "gate"
+        self.slack = slacks[ends[0] if len(ends) else -1]
         if self.stop is not None:
             stop = lambda u: self.stop(step.t + u * step.h, step.at(u))  # noqa: E731
             for a, b in zip((0, 0.25, 0.5, 0.75), (0.25, 0.5, 0.75, 1.0), strict=True):
@@ -235,10 +232,6 @@ class Walk:
         beyond = np.where(self.mode == OFF, z, -z)
         self.slack = np.where(beyond < -self.touch, 0.0, np.maximum(beyond, 0) + self.touch)
         self.slack[self.sliding] = EDGE / 10
-
-    def _arm(self, z):
-        clear = np.where(self.mode == OFF, z, -z) < -self.touch
-        self.slack = np.where(clear & (self.mode != SLIDING), 0.0, self.slack)
 
     def _guard(self):
         self.decisions.append(self.t)

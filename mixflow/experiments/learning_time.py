@@ -12,7 +12,8 @@ import pathlib
 
 import numpy as np
 
-from ..dynamics.flow import GradientFlow, certify, flow
+from ..dynamics.certificate import certify
+from ..dynamics.flow import GradientFlow, flow
 from ..models.gram_field import gram_field
 from ..models.symmetric_field import symmetric_field
 from ..models.transformer import Transformer

@@ -109,7 +109,7 @@ class GatedField:
 
     def put(self, gates):
         """The gates as a device array, so that a mode pays for the transfer once."""
-        return configured().numpy.asarray(gates, float)
+        return configured().device_put(np.asarray(gates, float))
 
     def put_indices(self, indices):
         """Indices padded to 0, 4, 8, 16, …, and 1.0 where an entry is real: a few shapes serve every sliding set."""
@@ -159,12 +159,12 @@ def pack(w, A, G_K, G_Q):
 
 @lru_cache(maxsize=1024)
 def _padded(indices):
-    jnp = configured().numpy
     room = 4 if indices else 0
     while room < len(indices):
         room *= 2
     fill = room - len(indices)
-    return jnp.asarray(indices + (0,) * fill, int), jnp.asarray((1.0,) * len(indices) + (0.0,) * fill)
+    padded = np.array(indices + (0,) * fill, np.int64), np.array([1.0] * len(indices) + [0.0] * fill)
+    return configured().device_put(padded)
 
 
 def _solve(N, v):

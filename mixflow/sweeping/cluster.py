@@ -50,7 +50,10 @@ def connected(place):
         "distributed.comm.timeouts.connect": "5s",
     }
     with dask.config.set(quiet), contextlib.ExitStack() as stack:
-        logging.getLogger("distributed").setLevel(logging.CRITICAL)
+        # Dask reports every lost worker; what matters of that stands in the manifest.
+        logger = logging.getLogger("distributed")
+        stack.callback(logger.setLevel, logger.level)
+        logger.setLevel(logging.CRITICAL)
         if place.scheduler:
             client = _remote(place)
         else:

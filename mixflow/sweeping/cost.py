@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..errors import SpecError
+from ..jaxed import jax
 from .work import run_batch
 
 PROBE_SECONDS = 0.6  # of the longest probe; the whole calibration takes a few seconds for each kind of group
@@ -124,7 +125,10 @@ def probe(job):
     if length is None:
         return _timed(job), 0.0
     shorter = lambda n: {**job, "method": {**job["method"], name: type(length)(n)}}  # noqa: E731
-    first = _timed(shorter(max(length / 1000, 1)))
+    shortest = shorter(max(length / 1000, 1))
+    _timed(shortest)  # compiles, and leaves the program in the cache on the disk
+    jax().clear_caches()
+    first = _timed(shortest)  # what a worker of the sweep will pay: tracing, and loading the program from that cache
     points, share = [], 1 / 1000
     while True:
         n = max(1, length * share) if isinstance(length, int) else length * share

@@ -6,7 +6,8 @@ Write h = −g for the contrast sector's slope of the loss and stack keys and qu
 
 These are the lines of §3, no more: the contrast sector obeys a *linear* system with the growth matrix H(t), and the large
 system acts on it through h alone. It learns by h_cv: with that entry alone, A_cv = ω² sinh 2Θ, Θ = ∫ h_cv dt, so the
-attention starts from exactly 0, grows exponentially in Θ, and ω enters the time only through log 1/ω².
+attention starts from exactly 0, grows exponentially in Θ, and ω enters the time only through log 1/ω². While the attention is
+uniform and only the neurons of unanimous samples are silent, h_cv = w_c / (2 (K+1)³) exactly (`plateau_growth`).
 
 `sandwich`  bounds h on each of a few windows by constants and integrates the two comparison systems; by Müller's theorem they
             enclose every entry of B.
@@ -73,6 +74,18 @@ class Critical:
         return self.B[0, 0, 0] * np.sinh(2 * turn)
 
 
+def plateau_growth(classes):
+    """h_cv / w_c at uniform attention, when no neuron is silent but those of samples whose signs all agree: 1 / (2 (K+1)³).
+
+    A query s_j v_j gives the identifier 1/L of its attention, so ∂z_+/∂A[c_k,v_j] = s_j/L² · (w_c − (w_c + w_v Σs)/L) in class k,
+    and h[c_k,v_j] = (1/K) E[y r s_j/L² · (w_c K/L − w_v Σs/L)] with the residual r = 1/(1 + e^{yF}). Own minus other signal has
+    the factor y (s_k − s_j) = 2·1[s_j ≠ y]: unanimous samples drop out, so their silent neurons do not matter. On the rest F
+    is an odd function of Σs (the heads are reflections), and given s_k = y, s_j = −y the sum Σs is symmetric about 0.
+    Hence E r = 1/2; r(Σs) + r(−Σs) = 1 and averaging over both labels removes w_v; what is left is w_c/L³ · 2 · 1/2 · 1/2.
+    """
+    return 1 / (2 * (classes + 1) ** 3)
+
+
 def critical(field, time, states):
     """The critical sub-system along saved `states` (T, size) of a symmetric field's flow."""
     if field.model != "symmetric":
@@ -89,8 +102,8 @@ def gates_at(field, y):
     gates = (z > SURFACE).astype(float)
     touching = np.flatnonzero(np.abs(z) <= SURFACE)
     if len(touching):
-        _, share = field.slide(y, field.put(gates), touching)
-        gates[touching] = np.clip(share, 0, 1)
+        share = field.functions[2](field.device, y, field.put(gates), *field.put_indices(touching)).share
+        gates[touching] = np.clip(np.asarray(share)[: len(touching)], 0, 1)
     return gates
 
 
@@ -105,9 +118,10 @@ _functions = {}
 
 def _linear_system(field):
     """The compiled (constants, states, gates) -> B, H, forcing, B', vectorised over time."""
-    velocity = field.compiled["velocity"]
-    if velocity in _functions:
-        return _functions[velocity]
+    evaluate, nobody = field.functions[1], field.put_indices(())
+    if evaluate in _functions:
+        return _functions[evaluate]
+    velocity = lambda c, y, gates: evaluate(c, y, gates, *nobody).dy  # noqa: E731
     J = jax()
     jnp = J.numpy
     first = {
@@ -132,8 +146,8 @@ def _linear_system(field):
         ignorant = y.at[first["A"] + 1].set(0.0).at[first["A"] + 2].set(0.0)
         return joint(y), growth(c, y, gates), growth(c, ignorant, gates), joint(velocity(c, y, gates))
 
-    _functions[velocity] = J.jit(J.vmap(one, in_axes=(None, 0, 0)))
-    return _functions[velocity]
+    _functions[evaluate] = J.jit(J.vmap(one, in_axes=(None, 0, 0)))
+    return _functions[evaluate]
 
 
 # comparison ----------------------------------------------------------------------------------------------------------
@@ -191,9 +205,13 @@ def enclosed(system, windows=60, tolerance=1e-9):
 # prediction ----------------------------------------------------------------------------------------------------------
 
 
-def _background_surface(c, w, A):
+KNOWN = np.ones((2, 2, 2))  # 0 on the contrast sector's c–v scores
+KNOWN[CONTRAST, C, V] = KNOWN[CONTRAST, V, C] = 0.0
+
+
+def _background_surface(xp, c, w, A):
     """The network as it would be if the contrast sector knew no correspondence: A_cv = A_vc = 0 there."""
-    return _surface(c, w, A.at[CONTRAST, C, V].set(0.0).at[CONTRAST, V, C].set(0.0))
+    return _surface(xp, c, w, A * KNOWN)
 
 
 def predict(task, transformer, until, *, level=LEVEL, saves=400):
