@@ -280,3 +280,24 @@ def test_local_processes_listen_on_the_loopback_interface_only(spec, tmp_path):
     finally:
         client.kill()
         client.communicate(timeout=30)
+
+
+@pytest.mark.parametrize("failures", [0, 2, 3])
+def test_a_worker_killed_while_it_starts_only_costs_another_start(monkeypatch, failures):
+    from mixflow.errors import MixflowError
+    from mixflow.sweeping import cluster
+
+    tries = iter([*[RuntimeError("Nanny failed to start")] * failures, "started"])
+
+    def local(place):
+        found = next(tries)
+        if isinstance(found, Exception):
+            raise found
+        return found
+
+    monkeypatch.setattr(cluster, "_local", local)
+    if failures < 3:
+        assert cluster._started(None) == "started"
+    else:
+        with pytest.raises(MixflowError, match=r"do not start \(Nanny failed to start\).*--workers"):
+            cluster._started(None)

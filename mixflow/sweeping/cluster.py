@@ -7,7 +7,7 @@ import warnings
 from dataclasses import dataclass
 from importlib import metadata
 
-from ..errors import SpecError
+from ..errors import MixflowError, SpecError
 
 REACH_SECONDS = 5  # how long to knock at a scheduler before saying that it does not answer
 START_SECONDS = 60  # how long an existing scheduler may be without workers
@@ -57,11 +57,24 @@ def connected(place):
         if place.scheduler:
             client = _remote(place)
         else:
-            cluster = stack.enter_context(_local(place))
+            cluster = stack.enter_context(_started(place))
             client = Client(cluster, set_as_default=False)
         stack.callback(_close, client)
         check_versions(client)
         yield client
+
+
+def _started(place, attempts=3):
+    """The local processes; a worker that is killed while it starts takes the whole start with it, so start again."""
+    for attempt in range(attempts):
+        try:
+            return _local(place)
+        except RuntimeError as error:
+            if attempt + 1 == attempts:
+                why = (str(error).strip().splitlines() or [type(error).__name__])[0]
+                raise MixflowError(
+                    f"the local processes do not start ({why}); free some memory or ask for fewer with --workers."
+                ) from None
 
 
 def _local(place):
