@@ -32,6 +32,8 @@ INDEFINITE = np.eye(4) - 2 * np.ones((4, 4))
         (lambda: mf.Mixture(2).sample(10, seed=0, test_fraction=1.0), "test_fraction = 1.0"),
         (lambda: mf.Mixture(2).sample(10, seed=0, test_fraction=0.01), "empty side"),
         (lambda: mf.Transformer(width=0), "width = 0.*math.inf"),
+        (lambda: mf.Transformer(width=10**14), "width = 100000000000000: expected a whole number from 1 to 10000000"),
+        (lambda: mf.Transformer(omega=1e300), "omega = 1e.300.*at most"),
         (lambda: mf.Transformer(width=-math.inf), "width = -inf"),
         (lambda: mf.Transformer(width=math.nan), "width = nan"),
         (lambda: mf.Transformer(omega=math.nan), "omega = nan: expected a finite number"),

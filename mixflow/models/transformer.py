@@ -8,6 +8,8 @@ import numpy as np
 from ..checks import flag, real, whole
 from ..errors import SpecError
 
+WIDTH_LIMIT = 10**7  # the start draws 4·m·d numbers; at this width it differs from the mean-field limit by 3e-4
+
 
 @dataclass(frozen=True)
 class Transformer:
@@ -34,8 +36,8 @@ class Transformer:
     def __post_init__(self):
         put = lambda name, value: object.__setattr__(self, name, value)  # noqa: E731 (the dataclass is frozen)
         if self.width != math.inf:
-            put("width", whole("width", self.width, fix="or math.inf for the mean-field limit"))
-        put("omega", real("omega", self.omega, least=0, fix="the paper takes 0 < omega < 1"))
+            put("width", whole("width", self.width, most=WIDTH_LIMIT, fix="or math.inf for the mean-field limit"))
+        put("omega", real("omega", self.omega, least=0, most=1e6, fix="the paper takes 0 < omega < 1"))
         put("bias", real("bias", self.bias))
         flag("tie_values", self.tie_values)
         put("seed", whole("seed", self.seed, least=0))
