@@ -32,8 +32,6 @@ def interval(stage_lists, level=0.95):
     too little, while the boundary times of different initial weights spread about evenly around their mean. Starts and
     ends of the run are no boundaries and are left out, as is the end of a stage that still runs.
     """
-    from scipy.stats import t as student
-
     level = real("level", level, above=0, below=1)
     stage_lists = list(stage_lists)
     if not stage_lists:
@@ -42,18 +40,16 @@ def interval(stage_lists, level=0.95):
     for name, side in BOUNDARIES:
         stages = [stage for stages in stage_lists for stage in stages if stage.name == name]
         x = np.array([getattr(stage, side) for stage in stages if stage.found and (side == "start" or stage.complete)])
-        mean = x.mean() if len(x) else math.nan
-        half = student.ppf((1 + level) / 2, len(x) - 1) * x.std(ddof=1) / math.sqrt(len(x)) if len(x) > 1 else math.nan
-        result[name, side] = Boundary(float(mean), float(mean - half), float(mean + half), len(x), len(stage_lists))
+        result[name, side] = Boundary(*mean_interval(x, level), len(x), len(stage_lists))
     return result
 
 
 def mean_interval(values, level=0.95):
-    """(mean, low, high) of one number over seeds, by Student's t; low and high are NaN for a single value."""
+    """(mean, low, high) of one number over seeds, by Student's t; NaN where there are too few values to tell."""
     from scipy.stats import t as student
 
     x = np.asarray(values, float)
-    mean, half = float(x.mean()), math.nan
+    mean, half = float(x.mean()) if len(x) else math.nan, math.nan
     if len(x) > 1:
         half = float(student.ppf((1 + level) / 2, len(x) - 1) * x.std(ddof=1) / math.sqrt(len(x)))
     return mean, mean - half, mean + half

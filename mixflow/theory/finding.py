@@ -5,6 +5,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from ..measure.seeds import mean_interval
+
 HOLDS, FAILS, SILENT = "holds", "fails", "does not apply"
 
 
@@ -55,15 +57,9 @@ class Finding:
 
 def interval(values, level=0.95):
     """Mean, low and high of Student's interval; low and high None with fewer than two values."""
-    from scipy.stats import t as student
-
-    x = np.asarray([value for value in values if value is not None and math.isfinite(value)], float)
-    if not len(x):
-        return math.nan, None, None
-    if len(x) < 2:
-        return float(x.mean()), None, None
-    half = student.ppf((1 + level) / 2, len(x) - 1) * x.std(ddof=1) / math.sqrt(len(x))
-    return float(x.mean()), float(x.mean() - half), float(x.mean() + half)
+    x = [value for value in values if value is not None and math.isfinite(value)]
+    mean, low, high = mean_interval(x, level)
+    return (mean, low, high) if len(x) > 1 else (mean, None, None)
 
 
 def _plain(value):
