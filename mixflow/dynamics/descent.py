@@ -1,5 +1,7 @@
 """Gradient descent in chunks: one compiled program serves any number of steps, shows progress and can stop anywhere."""
 
+import contextlib
+import signal
 import threading
 import time
 from dataclasses import dataclass, field
@@ -103,31 +105,33 @@ def descend(
         keep([first], advance(1, 0)[1])
     budget = 64  # steps in the next call, adapted to CALL_SECONDS
     try:
-        while at < steps and len(history.diverged) < model.lanes:
-            to_save = min(save_every - at % save_every, steps - at)
-            if to_save < save_every or save_every > budget:
-                saves, stride = 1, min(to_save, max(budget, 1))
-            else:
-                saves, stride = min(SAVES, (steps - at) // save_every, max(1, budget // save_every)), save_every
-            began = time.perf_counter()
-            before = history.state
-            state, part = advance(saves, stride)
-            elapsed = time.perf_counter() - began
-            ends = [at + stride * (j + 1) for j in range(saves)]
-            _find_divergence(model, history, before, part, at, stride, record, parameters)
-            recorded = ends[-1] % save_every == 0 or ends[-1] == steps
-            last = stop(part) if stop and recorded else None
-            if last is not None and last + 1 < saves:  # the state at an earlier row: replay up to it
-                state, part = advance(last + 1, stride)
-                ends = ends[: last + 1]
-            history.state, at = state, ends[-1]
-            if recorded:
-                keep(ends, part)
-            if last is not None:
-                break
-            budget = int(np.clip(budget * CALL_SECONDS / max(elapsed, 1e-6), budget / 2 + 1, budget * 4))
-            if progress:
-                progress(at, steps)
+        with _patient_ctrl_c() as check:
+            while at < steps and len(history.diverged) < model.lanes:
+                check()
+                to_save = min(save_every - at % save_every, steps - at)
+                if to_save < save_every or save_every > budget:
+                    saves, stride = 1, min(to_save, max(budget, 1))
+                else:
+                    saves, stride = min(SAVES, (steps - at) // save_every, max(1, budget // save_every)), save_every
+                began = time.perf_counter()
+                before = history.state
+                state, part = advance(saves, stride)
+                elapsed = time.perf_counter() - began
+                ends = [at + stride * (j + 1) for j in range(saves)]
+                _find_divergence(model, history, before, part, at, stride, record, parameters)
+                recorded = ends[-1] % save_every == 0 or ends[-1] == steps
+                last = stop(part) if stop and recorded else None
+                if last is not None and last + 1 < saves:  # the state at an earlier row: replay up to it
+                    state, part = advance(last + 1, stride)
+                    ends = ends[: last + 1]
+                history.state, at = state, ends[-1]
+                if recorded:
+                    keep(ends, part)
+                if last is not None:
+                    break
+                budget = int(np.clip(budget * CALL_SECONDS / max(elapsed, 1e-6), budget / 2 + 1, budget * 4))
+                if progress:
+                    progress(at, steps)
     except KeyboardInterrupt:
         history.interrupted = True
         if (
@@ -136,6 +140,36 @@ def descend(
             history.parts.append(advance(1, 0)[1])
             history.steps.append(at)
     return history
+
+
+@contextlib.contextmanager
+def _patient_ctrl_c():
+    """Yield a function that raises KeyboardInterrupt if Ctrl-C came; a second Ctrl-C raises at once.
+
+    Python raises it wherever it is, and inside a callback of the compiled call it is swallowed: asked for between two
+    calls it cannot be lost. Only in the main thread, and only where nobody else has taken the signal.
+    """
+    came = []
+
+    def handler(number, frame):
+        if came:
+            signal.default_int_handler(number, frame)
+        came.append(number)
+
+    def check():
+        if came:
+            raise KeyboardInterrupt
+
+    ours = threading.current_thread() is threading.main_thread() and (
+        signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    )
+    if ours:
+        signal.signal(signal.SIGINT, handler)
+    try:
+        yield check
+    finally:
+        if ours:
+            signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 _programs, _compiling = {}, threading.Lock()
