@@ -194,7 +194,7 @@ def program(z, evaluate):
     def run(c, path, flat, index, real):
         # Every operation outside the loop is a task of its own, more costly than an evaluation; so the loop carries all
         # numbers in one array and takes them apart inside.
-        shape = path.shape[-1], 2 * len(c["sign"]), len(index)
+        shape = path.shape[-1], len(c["rate"]) * len(c["label"]), len(index)
         layout, again = layout_of(*shape), places(*shape)["again"].start
 
         def attempt(carry):

@@ -11,9 +11,9 @@ from ..dynamics.descent import GradientDescent, descend
 from ..dynamics.flow import GradientFlow, flow
 from ..dynamics.three_stage import Until, limit, steps_within
 from ..errors import DivergedError, Interrupted, SpecError
-from ..measure.means import mean_loss
+from ..measure.means import mean, mean_loss
 from ..measure.separability import feature_margin
-from ..models.forward import margin, preactivation
+from ..models.forward import loss_of_each, margin, preactivation
 from ..models.symmetric import expand, type_margin
 from ..progress import Progress
 from ..store import Run
@@ -82,6 +82,11 @@ class Watch:
                 f"feature_margin needs the list of atoms, which classes = {self.task.classes} is too many for; "
                 "end the attention stage after a time, for example attention=1e4."
             )
+        if end.quantity == "feature_margin" and self.listed and self.population.loss != "logistic":
+            raise SpecError(
+                f"feature_margin is about labels +1 and -1, but the task has loss = {self.population.loss!r}; end the "
+                "attention stage after a time, for example attention=500."
+            )
         hard = self.population.hard if self.listed else np.array([True, False])
         if (end.quantity == "feature_margin" and not hard.any()) or (end.quantity == "easy_margin" and hard.all()):
             raise SpecError(
@@ -92,6 +97,8 @@ class Watch:
         """The quantity at every state of a history with time first."""
         if not self.listed:
             y_margin, weight, hard = type_margin(history, self.task.classes, self.bias)
+            if quantity == "loss":
+                return mean_loss(y_margin, weight)
         else:
             if self.model == "symmetric":
                 history = expand(history, self.task.classes)
@@ -102,9 +109,10 @@ class Watch:
                 if "z" in history
                 else preactivation(self.population, history["w"], history["A"], self.bias)
             )
-            y_margin = margin(self.population, z)
-            weight, hard = self.population.probabilities, self.population.hard
-        return mean_loss(y_margin, weight) if quantity == "loss" else y_margin[..., ~hard].min(axis=-1)
+            if quantity == "loss":
+                return mean(loss_of_each(self.population, z), self.population.probabilities)
+            y_margin, hard = margin(self.population, z), self.population.hard
+        return y_margin[..., ~hard].min(axis=-1)
 
 
 def _descent_stage(engine, task, transformer, method, state, time, end, trained, watch, note, on_save):
