@@ -24,13 +24,14 @@ class Gram:
     def __init__(self, task, tie_values=False):
         self.task, self.tie_values = task, tie_values
         self.rows = Rows(task.count, task.length)
+        self.orthonormal = np.array_equal(task.gram, np.eye(len(task.gram)))  # then no product with Γ is compiled
 
     @property
     def key(self):
-        """What the compiled program depends on; probabilities, learning rate and bias are arguments of it."""
+        """What the compiled program depends on; probabilities, Γ, learning rate and bias are arguments of it."""
         task = self.task
-        arrays = (task.token_feature, task.token_coefficient, task.count, task.labels, task.gram)
-        return self.name, self.tie_values, *(array.tobytes() for array in arrays), task.count.shape
+        arrays = (task.token_feature, task.token_coefficient, task.count, task.labels)
+        return self.name, self.tie_values, self.orthonormal, *(array.tobytes() for array in arrays), task.count.shape
 
     def start(self, transformer):
         """The initial state of one run: w (2, F), A, G_K, G_Q (2, F, F)."""
@@ -40,7 +41,8 @@ class Gram:
         """Arrays the step reads besides the state, for `LANES` runs; a rate of zero freezes that part of the model."""
         bias = np.array([transformer.bias for transformer in transformers])
         lanes = {"bias": bias, "eta_w": eta_w, "eta_A": eta_A}
-        return {"probability": self.task.probabilities, **{name: np.tile(x, 2) for name, x in lanes.items()}}
+        shared = {"probability": self.task.probabilities, **({} if self.orthonormal else {"gram": self.task.gram})}
+        return shared | {name: np.tile(x, 2) for name, x in lanes.items()}
 
     def stack(self, states):
         """`LANES` states of single runs -> one state with lanes: w (F, 2·LANES), A, G_K, G_Q (F, F, 2·LANES)."""
@@ -66,10 +68,10 @@ class Gram:
         g_w, g = self.gradient(w, A, parameters)
         h = stage(lambda eta, g: eta * g, parameters["eta_A"], g)
         h_w, P, Q = parameters["eta_w"] * g_w, h, h
-        if not np.array_equal(self.task.gram, np.eye(len(self.task.gram))):
-            Γ = self.task.gram[:, :, None]
+        if not self.orthonormal:
+            Γ = parameters["gram"][:, :, None]
             h_w = product(Γ, h_w[:, None])[:, 0]
-            P, Q = stage(lambda h: product(Γ, h), h), stage(lambda h: product(h, Γ), h)
+            P, Q = stage(product, Γ, h), stage(product, h, Γ)
         PA = stage(lambda P, A: product(P, T(A)), P, A)
         AQ = stage(lambda A, Q: product(T(A), Q), A, Q)
         GQ, PG = stage(product, G_K, Q), stage(product, P, G_Q)
