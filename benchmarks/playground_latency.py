@@ -17,7 +17,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).parents[1] / "tests"))
 
 from pages import FLAGS, find_browser, playground
 
-from mixflow.playground.controls import Request
+from mixflow.playground.requests import Request
 from mixflow.training import train
 
 # The slider is set to a tick it had not before, so nothing comes from the cache; resolves when the last curve is drawn.

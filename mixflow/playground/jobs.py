@@ -11,6 +11,7 @@ import numpy as np
 from ..dataset import build
 from ..errors import MixflowError, SpecError
 from ..running.choose import choose
+from ..running.constructed import constructed
 from ..training import train
 from . import views
 from .frames import encode
@@ -86,7 +87,7 @@ class Job:
             stream.begin()
             warning = None
             try:
-                run = train(*stream.spec, progress=stream.progress, on_save=stream.on_save)
+                run = stream.run()
             except MixflowError as error:
                 run = getattr(error, "run", None)  # diverged or chattering: show what there is, and why it ends
                 if run is None or len(run.dataset.time) < 2:
@@ -110,12 +111,18 @@ class _Stream:
     def __init__(self, job, began):
         self.job, self.began = job, began
         self.spec = job.request.spec()
-        self.model = choose(*self.spec).name
+        self.model = None if job.request.constructed else choose(*self.spec).name
         self.times, self.histories, self.sent = [], [], []
         self.next = 0.0
 
     def begin(self):
-        self.job.say(encode("start", {"key": self.job.key, "until": _until(self.spec[2]), "model": self.model}))
+        until = 0.0 if self.job.request.constructed else _until(self.spec[2])
+        self.job.say(encode("start", {"key": self.job.key, "until": until, "model": self.model}))
+
+    def run(self):
+        if self.job.request.constructed:
+            return constructed(*self.spec)
+        return train(*self.spec, progress=self.progress, on_save=self.on_save)
 
     def progress(self, done, total):
         if self.job.stop.is_set():
@@ -188,6 +195,7 @@ class Jobs:
         self.loop = loop
         self.active, self.kept = {}, collections.OrderedDict()
         self.unfinished = 0  # in line or at work, cancelled ones included until their worker lets go
+        self.first_done = threading.Event()
         self._line = queue.SimpleQueue()
         # Daemon threads: a compilation cannot be interrupted, and leaving the program must not wait for it.
         for _ in range(WORKERS):
@@ -238,6 +246,7 @@ class Jobs:
 
     def _finished(self, job):
         self.unfinished -= 1
+        self.first_done.set()
         if self.active.get(job.key) is job:
             del self.active[job.key]
         if not job.over:
