@@ -312,11 +312,14 @@ def test_waiting_for_the_compiler_is_explained(visit):
 
 
 def test_a_bad_address_is_explained_and_the_page_works(visit):
-    page = visit("?steps=4000&omega=banana&classes=1e99&colour=red&width=7")
+    page = visit("?steps=4000&omega=banana&classes=1e99&colour=red&width=7&zoom=9,3&off=<b>&task=none")
     said = page.inner_text("#alert")
     assert "banana" in said
     assert "expected a number from 0.01 to 3" in said
     assert "colour" in said
+    assert "two times such as 12,300" in said
+    assert "curves such as loss.1" in said
+    assert "one of plain, unequal, coherent" in said
     assert len(curve(page)) > 100
     page.select_option("#control-width", "64")
     slide(page, "control-classes", 200)

@@ -323,6 +323,24 @@ def test_finished_results_are_shared(server):
     assert one == two  # the very same frame, down to the seconds it took
 
 
+def test_a_line_that_is_too_long_is_refused_and_shared_runs_do_not_lengthen_it(monkeypatch):
+    import asyncio
+
+    from mixflow.playground import jobs
+
+    monkeypatch.setattr(jobs, "WORKERS", 0)  # nobody works: everything stays in line
+    monkeypatch.setattr(jobs, "WAITING", 3)
+
+    async def crowd():
+        line = jobs.Jobs(asyncio.get_running_loop())
+        waiting = [line.ask(Request.of({"omega": omega})) for omega in (0.1, 0.2, 0.3)]
+        assert line.ask(Request.of({"omega": 0.2})) is waiting[1]
+        with pytest.raises(SpecError, match=r"3 runs are under way or waiting.*try again soon"):
+            line.ask(Request.of({"omega": 0.4}))
+
+    asyncio.run(crowd())
+
+
 def test_a_newer_run_cancels_the_older(server):
     with open_socket(server) as page:
         for omega in (0.4, 0.41, 0.42):

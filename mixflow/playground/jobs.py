@@ -226,7 +226,12 @@ class Jobs:
     def status(self):
         """Counts, for tests and for people who look."""
         working = sum(not job.stop.is_set() for job in self.active.values())
-        return {"unfinished": self.unfinished, "wanted": working, "kept": len(self.kept)}
+        kept = {"kept": len(self.kept), "kept_bytes": self._kept_bytes, "kept_bytes_limit": KEPT_BYTES}
+        return {"unfinished": self.unfinished, "wanted": working, **kept}
+
+    @property
+    def _kept_bytes(self):
+        return sum(job.size for job in self.kept.values())
 
     def close(self):
         """Stop everything."""
@@ -253,5 +258,5 @@ class Jobs:
             job._publish(None, over=True)
         if job.run is not None:
             self.kept[job.key] = job
-            while len(self.kept) > 1 and sum(kept.size for kept in self.kept.values()) > KEPT_BYTES:
+            while len(self.kept) > 1 and self._kept_bytes > KEPT_BYTES:
                 self.kept.popitem(last=False)
