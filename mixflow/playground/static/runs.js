@@ -40,8 +40,9 @@ export class Runs extends EventTarget {
       return;
     }
     if (this.coming.other) this.link.send({ type: "cancel", slot: "other" });
+    const gone = this.shown.other;
     this.shown.other = this.coming.other = this.asked.other = null;
-    this.tell("show", { slot: "other", run: null });
+    if (gone) this.tell("show", { slot: "other", run: null });
   }
 
   request(slot, controls, again) {
