@@ -8,6 +8,8 @@ __all__ = ["GradientDescent", "GradientFlow", "ThreeStage", "Until", "method_fro
 
 
 def method_from_spec(spec):
-    """Build the method that `method.spec()` described."""
-    kinds = {"descent": GradientDescent, "flow": GradientFlow, "three-stage": ThreeStage}
+    """Build the method that `method.spec()` described; a network that was written down is its own method."""
+    from ..models.construct import Construction
+
+    kinds = {"descent": GradientDescent, "flow": GradientFlow, "three-stage": ThreeStage, "construct": Construction}
     return kinds[spec["kind"]].from_spec(spec)
