@@ -81,7 +81,16 @@ def perform(folder, experiment: Experiment, settings, *, full, progress):
             str(error) if isinstance(error, MixflowError) else "".join(traceback.format_exception_only(error)).strip()
         )
         checks = [Check("finished", "the experiment runs to its end", said, "it does", False)]
-        record |= {"error": said, "figures": [], "series": [], "models": [], "sources": [], "stages": {}, "files": {}}
+        record |= {
+            "error": said,
+            "figures": [],
+            "series": [],
+            "models": [],
+            "sources": [],
+            "tables": [],
+            "stages": {},
+            "files": {},
+        }
     record["seconds"] = round(clock.perf_counter() - began, 3)
     record["checks"] = [check_dict(check) for check in checks]
     record["ok"] = all(check.ok is not False for check in checks)
@@ -138,6 +147,7 @@ def _files(folder, experiment, results):
         "series": series,
         "models": models,
         "sources": [dataclasses.asdict(source) for source in results.sources],
+        "tables": [dataclasses.asdict(table) for table in results.tables],
         "stages": {name: [stage.to_dict() for stage in run.stages] for name, run in results.runs.items()},
         "files": {_inside(folder, path): _digest(path) for path in written},
     }
