@@ -201,13 +201,13 @@ def words(series):
         mean, low, high = f["relative"]
         ratio = f"{mean:.2f} ({low:.2f} to {high:.2f})" if math.isfinite(mean) else "–"
         T2 = f"{f['T2']:.0f}" + ("" if f["separated"] == f["n"] else f" ({f['separated']} seeds)")
-        signs = "–" if f["mechanism"] is None else f"{f['mechanism']} of {f['n']}"
+        signs = "–" if f["mechanism"] is None else f"{f['mechanism']}/{f['n']}"
         rows.append(
             (
                 f"{row.variant.item()}: {row.strength.item()}",
-                f"{f['learned']} of {f['n']}",
+                f"{f['learned']}/{f['n']}",
                 f"{f['accuracy']:.3f}",
-                f"{f['ordered']} of {f['n']}",
+                f"{f['ordered']}/{f['n']}",
                 T2 if f["separated"] else "–",
                 ratio,
                 signs,
@@ -217,7 +217,8 @@ def words(series):
     columns = ("Setting", "Learned", "Hard accuracy", "Stages in order", "T2", "T2 / base", "Signs", "Answer")
     caption = (
         "Seeds that learn the hard samples (accuracy at least 0.99), that show the three stages in order, that have the "
-        "construction's signs; T2 relative to the base case with its 95 % interval over seeds"
+        "construction's signs; T2, when half of the hard samples' loss is gone, also relative to the base case, with its 95 % "
+        "interval over seeds"
     )
     tables = [Table("answers", caption, columns, tuple(rows))]
     if "thresholds" in series:

@@ -140,8 +140,8 @@ def values(count):
 
 K4 = f"{BASE}, K = 4"
 BASES = [
-    Row(BASE, "base", "K = 2", "", lambda seeds, full: outcomes(Mixture(2), seeds), "the paper's task"),
-    Row(K4, "base", "K = 4", "", lambda seeds, full: outcomes(Mixture(4), seeds, until=6000.0),
+    Row(BASE, "base", f"width {WIDTH}", "", lambda seeds, full: outcomes(Mixture(2), seeds), "the paper's task"),
+    Row(K4, "base", f"width {WIDTH}", "", lambda seeds, full: outcomes(Mixture(4), seeds, until=6000.0),
         "four classes, to t = 6000 because learning takes about K³ times as long"),
 ]  # fmt: skip
 
@@ -165,9 +165,9 @@ DIALS = [
          "so many more tokens ±d that say nothing", more=(3, 6, 8)),
     Dial("repeated signals", lambda n: variants.repeated(2, signals=int(n)), (2, 3, 5),
          "each signal stands so many times, the identifier once", more=(4, 8)),
-    Dial("composed identifiers", lambda _: variants.composed((2, 2)), ("pair",),
+    Dial("composed identifiers", lambda _: variants.composed((2, 2)), ("2 × 2",),
          "two tokens together name one of four signals", signals=False, until=6000.0, base=K4),
-    Dial("composed identifiers, parity", lambda _: variants.composed((2, 2), rule="parity"), ("parity",),
+    Dial("composed identifiers, parity", lambda _: variants.composed((2, 2), rule="parity"), ("2 × 2",),
          "two tokens together name one of two signals, neither says anything alone", signals=False),
     Dial("regression", lambda n: variants.regression(2, values=values(int(n))), (2, 4, 6),
          "signals carry so many different values, squared loss", more=(8, 10)),
