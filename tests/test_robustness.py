@@ -132,6 +132,7 @@ def test_report_page_shows_the_table_and_verifies(made_up, tmp_path, capsys):
     page = (tmp_path / "report.html").read_text()
     assert "breaks: 2 of 3 seeds do not learn the hard samples" in page
     assert "Where the picture breaks" in page
+    assert "| slow: 0.5 | 10/10 | 1.000 |" in (tmp_path / "tables" / "robustness-answers.md").read_text()
     assert {path.name for path in (tmp_path / "figures").glob("*.svg")} == {
         "robustness-slow.svg", "robustness-broken.svg", "robustness-label-noise.svg",
     }  # fmt: skip

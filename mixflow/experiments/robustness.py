@@ -6,12 +6,15 @@ import numpy as np
 
 from ..measure.seeds import mean_interval
 from ..plot.robustness import plot_variant
+from . import robustness_tasks
 from .robustness_rows import Row
-from .robustness_tasks import BASE, MORE, SEARCHES
-from .robustness_tasks import ROWS as TASK_ROWS
 from .shape import Experiment, Picture, Results, Setting, Table, between, equal, shown
 
-ROWS = [*TASK_ROWS]  # the rows of every variant; further lists of Row are added here
+BASE = robustness_tasks.BASE
+SOURCES = (robustness_tasks,)  # each has ROWS, MORE (what the full version adds) and SEARCHES (for thresholds)
+ROWS = [row for source in SOURCES for row in source.ROWS]
+MORE = [row for source in SOURCES for row in source.MORE]
+SEARCHES = [dial for source in SOURCES for dial in source.SEARCHES]
 
 LEARNED = 0.99  # hard accuracy from which a seed has learned
 MOST = 0.9  # share of the seeds that must agree

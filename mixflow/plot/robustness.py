@@ -28,7 +28,6 @@ def plot_variant(rows, name, bounds=None):
             accuracy.plot(at + beside, rows.hard_accuracy.values[i], marker, ls="none", ms=3, color=colour)
         accuracy.axhline(0.99, ls=":", lw=1, color="#767676", zorder=0)
         accuracy.set(ylim=(-0.05, 1.05), ylabel="hard accuracy")
-        time.axhline(1.0, ls="--", lw=1, color="#767676", zorder=0)
         shown = "relative" if np.isfinite(rows.relative).any() else "separation"
         for at, values in zip(x, rows[shown].values):
             found = values[np.isfinite(values)]
@@ -41,6 +40,7 @@ def plot_variant(rows, name, bounds=None):
                 time.vlines(at, low, high, color=colour, lw=1.2)
         time.set(ylabel="T2 / base" if shown == "relative" else "T2")
         if shown == "relative":
+            time.axhline(1.0, ls="--", lw=1, color="#767676", zorder=0)
             time.set_ylim(bottom=0)
         for axes in (accuracy, time):
             axes.set(xlabel=name, xlim=(x.min() - 0.6 * width, x.max() + 0.6 * width))
