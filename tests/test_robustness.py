@@ -175,12 +175,18 @@ def test_the_base_case_is_judged_as_stage_detection_does():
 
 
 def test_a_silent_class_is_seen():
-    """A class of probability 0.05 ends with both neurons off on its hard samples, however long one trains."""
-    (one,) = outcomes(imbalanced(2, priors=(0.8, 0.2)), [0], rate=0.5)
+    """A class of probability 0.2 ends with both neurons off on its hard samples, however long one trains."""
+    task = imbalanced(2, priors=(0.8, 0.2))
+    (one,) = outcomes(task, [0], rate=0.5)
     assert one.hard_accuracy == 0.75
     assert one.silent == 0.5
     assert one.loss > 0.1 * math.log(2)  # the samples that stay at F = 0
     assert not robustness.in_order(one)
+    limit = mf.train(task, mf.Transformer(omega=0.3), mf.GradientDescent(0.5, 4000, save_every=4000)).dataset.isel(
+        time=-1
+    )
+    rare = (limit.probability < 0.1) & limit.hard
+    assert (limit.z.values[:, rare.values] <= 0).all()  # no accident of a draw: infinitely wide, it is the same
 
 
 def test_samples_know_their_least_loss():
