@@ -10,10 +10,14 @@ EXAMPLE = "mixflow reproduce --out results"
 
 def flags():
     return [
-        (["--full"], {"action": "store_true", "help": "more seeds and longer runs"}),
+        (["--full"], {"action": "store_true", "help": f"more seeds and longer runs, and {_optional()} too"}),
         (
             ["--only"],
-            {"action": "append", "metavar": "NAME", "help": f"run only this experiment (repeatable): {_experiments()}"},
+            {
+                "action": "append",
+                "metavar": "NAME",
+                "help": f"run only this experiment (repeatable): {_experiments()}; {_optional()} runs only so, or with --full",
+            },
         ),
         (
             ["--mnist"],
@@ -39,3 +43,9 @@ def _experiments():
     from ..experiments import NAMES
 
     return ", ".join(NAMES)
+
+
+def _optional():
+    from ..experiments import OPTIONAL
+
+    return ", ".join(OPTIONAL)

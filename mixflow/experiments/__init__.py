@@ -11,8 +11,11 @@ _HOME = {
     "construction": "construction",
     "mnist": "images",
     "claims": "claims",
+    "robustness": "robustness",
 }
 NAMES = tuple(_HOME)
+# Questions beyond the paper that take longer than all of the paper's together: run when asked for by name, or with all in full.
+OPTIONAL = ("robustness",)
 
 
 def experiment(name):

@@ -56,6 +56,16 @@ class Picture:
 
 
 @dataclass(frozen=True)
+class Table:
+    """Words and numbers as text, row by row, for the page; the numbers themselves are in a series."""
+
+    name: str
+    caption: str
+    columns: tuple
+    rows: tuple
+
+
+@dataclass(frozen=True)
 class Source:
     """Data that came from outside: where from, under which licence, which bytes, and how it was split."""
 
@@ -74,12 +84,14 @@ class Results:
     series   datasets by name: what the figures show, and nothing that depends on the clock or the machine
     facts    whatever else `verdict` and `figures` need
     sources  outside data, if any
+    tables   Table by Table, shown above the checks
     """
 
     runs: dict = field(default_factory=dict)
     series: dict = field(default_factory=dict)
     facts: dict = field(default_factory=dict)
     sources: tuple = ()
+    tables: tuple = ()
 
 
 def quiet(done, total):

@@ -18,7 +18,7 @@ from ..experiments.shape import Check, Experiment
 from ..plot.style import save as save_figure
 from ..provenance import versions
 from ..store import write_whole
-from .tables import write_series
+from .tables import markdown, write_series
 
 RECORD_VERSION = 1
 # Rooms that show numbers but make none: changing them calls for a new page, not for new runs.
@@ -68,7 +68,7 @@ def damaged(folder, record):
 def perform(folder, experiment: Experiment, settings, *, full, progress):
     """Run the experiment, write its files, return and store its record; a failure becomes a failed check, not a crash."""
     folder = pathlib.Path(folder)
-    for name in ("figures", "series", "models", "records"):
+    for name in ("figures", "series", "models", "records", "tables"):
         (folder / name).mkdir(parents=True, exist_ok=True)
     record = _header(experiment, settings, full)
     began = clock.perf_counter()
@@ -81,7 +81,16 @@ def perform(folder, experiment: Experiment, settings, *, full, progress):
             str(error) if isinstance(error, MixflowError) else "".join(traceback.format_exception_only(error)).strip()
         )
         checks = [Check("finished", "the experiment runs to its end", said, "it does", False)]
-        record |= {"error": said, "figures": [], "series": [], "models": [], "sources": [], "stages": {}, "files": {}}
+        record |= {
+            "error": said,
+            "figures": [],
+            "series": [],
+            "models": [],
+            "sources": [],
+            "tables": [],
+            "stages": {},
+            "files": {},
+        }
     record["seconds"] = round(clock.perf_counter() - began, 3)
     record["checks"] = [check_dict(check) for check in checks]
     record["ok"] = all(check.ok is not False for check in checks)
@@ -117,7 +126,7 @@ def _header(experiment, settings, full):
 
 def _files(folder, experiment, results):
     """Write everything the experiment leaves behind; returns the parts of the record that point to it."""
-    written, figures, series, models = [], [], [], []
+    written, figures, series, models, tables = [], [], [], [], []
     for picture in experiment.figures(results):
         stem = folder / "figures" / f"{experiment.name}-{picture.name}"
         paths = save_figure(picture.figure, stem, kinds=("svg", "pdf"))
@@ -129,6 +138,10 @@ def _files(folder, experiment, results):
         written += paths
         meaning = {str(v): dataset[v].attrs.get("long_name", "") for v in dataset.data_vars}
         series.append({"name": name, "files": [_inside(folder, path) for path in paths], "variables": meaning})
+    for table in results.tables:
+        path = write_whole(folder / "tables" / f"{experiment.name}-{table.name}.md", markdown(table).encode())
+        written.append(path)
+        tables.append(dataclasses.asdict(table) | {"file": _inside(folder, path)})
     for name, run in results.runs.items():
         path = run.save(folder / "models" / f"{experiment.name}-{name}.nc")
         written.append(path)
@@ -138,6 +151,7 @@ def _files(folder, experiment, results):
         "series": series,
         "models": models,
         "sources": [dataclasses.asdict(source) for source in results.sources],
+        "tables": tables,
         "stages": {name: [stage.to_dict() for stage in run.stages] for name, run in results.runs.items()},
         "files": {_inside(folder, path): _digest(path) for path in written},
     }

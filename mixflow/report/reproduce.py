@@ -7,7 +7,7 @@ import sys
 import time as clock
 
 from ..errors import Interrupted, SpecError, StoreError
-from ..experiments import NAMES, experiment
+from ..experiments import NAMES, OPTIONAL, experiment
 from ..progress import duration
 from ..provenance import provenance, threads
 from ..store import make_folder, write_whole
@@ -18,8 +18,9 @@ REPORT_VERSION = 1
 
 
 def reproduce(folder="results", *, only=(), full=False, changed=None, stream=None):
-    """Run what is asked for (everything, by default) and write the report into `folder`; returns its content.
+    """Run what is asked for and write the report into `folder`; returns its content.
 
+    only     names; by default everything if `full`, and everything that is not `OPTIONAL` if not
     changed  {experiment: {setting: value}} in place of the quick or full values
 
     Experiments finished before in this folder, with the same settings and code, are not run again and are part of the
@@ -27,7 +28,7 @@ def reproduce(folder="results", *, only=(), full=False, changed=None, stream=Non
     """
     folder = pathlib.Path(folder)
     make_folder(folder)
-    wanted = [experiment(name) for name in only] or [experiment(name) for name in NAMES]
+    wanted = [experiment(name) for name in only or NAMES if only or full or name not in OPTIONAL]
     settings = {
         each.name: {**each.settings(full), **(changed or {}).get(each.name, {})} for each in map(experiment, NAMES)
     }

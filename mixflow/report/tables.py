@@ -19,6 +19,12 @@ def write_series(dataset, stem):
     return paths
 
 
+def markdown(table):
+    """A Table as Markdown, for documents."""
+    lines = [table.columns, ["---"] * len(table.columns), *table.rows]
+    return "\n".join(f"| {' | '.join(str(cell).replace('|', '∣') for cell in line)} |" for line in lines) + "\n"
+
+
 def csv_table(dataset, dim):
     """Every variable that begins with `dim`: one row for each entry of it, one column for each entry of the other axes."""
     columns = {}

@@ -1,0 +1,58 @@
+"""What no network can do better: equal samples with different labels leave a least loss (docs/mathematics.md §8).
+
+A *sample* here is a multiset of tokens; an atom is a sample with a label. Under label noise a sample has several atoms.
+"""
+
+import numpy as np
+
+from .means import mean
+
+
+class Samples:
+    """The distinct samples of a finite task, and the atoms of each.
+
+    of       (n,) the sample each atom belongs to
+    share    (n,) the probability of the atom's label, given its sample; 0 where the sample never occurs
+    occurs   (n,) whether the atom's sample occurs at all
+    """
+
+    def __init__(self, task):
+        task = task.population()
+        self.task = task
+        self.of = np.unique(task.count, axis=0, return_inverse=True)[1].ravel()
+        total = np.bincount(self.of, task.probabilities)[self.of]
+        self.occurs = total > 0
+        self.share = np.divide(task.probabilities, total, out=np.zeros_like(total), where=self.occurs)
+
+    @property
+    def evenly(self):
+        """(n,) weights with which every sample that occurs counts once, however rare, its labels by their probability."""
+        return self.share / self.share.sum()
+
+    @property
+    def likeliest(self):
+        """(n,) whether the atom's label is the likeliest one of its sample: the answer that is right most often."""
+        most = np.zeros(self.of.max() + 1)
+        np.maximum.at(most, self.of, self.share)
+        return self.occurs & (self.share >= most[self.of])
+
+    @property
+    def least_loss(self):
+        """(n,) the least mean loss that any answer reaches on the atom's sample.
+
+        The entropy of its labels, for logistic and softmax loss; half their variance, for squared loss.
+        """
+        sum_up = lambda x: np.bincount(self.of, x)[self.of]  # noqa: E731
+        if self.task.loss == "squared":
+            y = self.task.labels
+            return (sum_up(self.share * y**2) - sum_up(self.share * y) ** 2) / 2
+        log = np.log(self.share, where=self.share > 0, out=np.zeros_like(self.share))
+        return -sum_up(self.share * log)
+
+    def excess(self, each, which=None):
+        """(...,) mean of the loss (..., n) of every atom above the least possible, over all samples or the atoms `which`.
+
+        Every sample counts once. Never below 1e-12, so that its logarithm can be followed to the end.
+        """
+        weight = self.evenly if which is None else self.evenly * which
+        return np.maximum(mean(each, weight) - mean(self.least_loss, weight), 1e-12)
