@@ -7,6 +7,7 @@ import numpy as np
 from .measure.means import mean_accuracy, mean_loss
 from .models.forward import margin, preactivation
 from .models.symmetric import KINDS, SECTORS, atom_types, binomial, expand, type_margin, type_preactivation
+from .models.variant import Variant
 from .provenance import provenance
 
 SCHEMA_VERSION = 1
@@ -47,12 +48,16 @@ def build(
             variables |= _type_variables(task, history, transformer.bias)
     elif model == "tokens":
         variables |= _token_variables(task, history)
+    elif model == "variant":
+        variables |= _variant_variables(task, Variant.of(transformer), history)
     else:
         variables |= _feature_variables(task, history, transformer.bias)
     for name, value in (final or {}).items():
         variables[f"final_{name}"] = ((*_FINAL_DIMS[name],), value)
     variables |= extra or {}
     coordinates = {"time": np.asarray(time, float), **_coordinates(task, variables)}
+    if model == "variant":
+        coordinates["head"] = list(Variant.of(transformer).head_names)
     if step is not None:
         coordinates["step"] = ("time", np.asarray(step, np.int64))
     if hasattr(task, "held_out"):
@@ -102,6 +107,25 @@ def _feature_variables(task, history, bias):
         variables["loss_test"] = ("time", mean_loss(m, task.held_out))
         variables["accuracy_test"] = ("time", mean_accuracy(m, task.held_out))
     return variables
+
+
+def _variant_variables(task, variant, history):
+    """The standard schema where the variant has the same parts; `value` and `token` where there are more neurons."""
+    population = task.population()
+    value = ("value",) if variant.value_dimension > 1 else ()
+    m, z = population.labels * history["answer"], history["z"]
+    token = ()
+    if variant.relu_per_query:  # one neuron for each query; NaN where the atom has no such token
+        token, z = ("token",), np.where(population.count > 0, z, np.nan)
+    own = {"bias": ("time", "head", *value), "read_out": ("time", "head", *value), "offset": ("time",)}
+    return {
+        **_averages(m, population.probabilities, population.hard),
+        "w": (("time", "head", *value, "feature"), history["w"]),
+        **{name: (("time", "head", "key", "query"), history[name]) for name in MATRICES},
+        "margin": (("time", "atom"), m),
+        "z": (("time", "head", *value, "atom", *token), z),
+        **{name: (dims, history[name]) for name, dims in own.items() if name in history},
+    }
 
 
 def _token_variables(task, history):
@@ -178,6 +202,10 @@ def _coordinates(task, variables):
         found["label"] = ("atom", population.labels)
         found["probability"] = ("atom", population.probabilities)
         found["hard"] = ("atom", population.hard)
+    if "token" in dims:
+        population = task.population()
+        kinds = zip(population.token_coefficient, population.token_feature)
+        found["token"] = [f"{coefficient:+g} {population.features[f]}" for coefficient, f in kinds]
     if "sector" in dims:
         found |= {"sector": list(SECTORS), "kind": list(KINDS), "key_kind": list(KINDS), "query_kind": list(KINDS)}
     if "atom_type" in dims:

@@ -15,10 +15,8 @@ def summary(run, *, provenance=False):
         "loss_hard": _number(end.loss_hard),
         "time": _number(data.time[-1]),
         "stages": [stage.to_dict() for stage in run.stages],
-        "w": _named(end.w, "head", "feature") if "w" in end else _named(end.w_sector, "kind"),
-        "A": _named(end.A, "head", "key", "query")
-        if "A" in end
-        else _named(end.A_sector, "sector", "key_kind", "query_kind"),
+        "w": _named(end.w, *end.w.dims) if "w" in end else _named(end.w_sector, "kind"),
+        "A": _named(end.A, *end.A.dims) if "A" in end else _named(end.A_sector, "sector", "key_kind", "query_kind"),
         "model": data.attrs["model"],
         "spec": run.spec,
         "wall_time": data.attrs["wall_time"],

@@ -49,7 +49,7 @@ def draw_lines(axes, data, lines, ylabel, legend="upper left"):
 def neuron_lines(data):
     """w·c and w·v of head +, averaged over the classes: label -> (colour, dash, series)."""
     if "w" in data:
-        w = data.w.sel(head="+")
+        w = _plus(data.w)
         kind = np.array([name[0] for name in data.feature.values])
         mean = {k: w.isel(feature=kind == k).mean("feature") for k in ("c", "v") if np.any(kind == k)}
     else:
@@ -69,6 +69,12 @@ def attention_lines(data):
     }
 
 
+def _plus(array):
+    """Head +; where a variant has several + heads, or values in each, their mean."""
+    picked = array.isel(head=[str(name).startswith("+") for name in array["head"].values])
+    return picked.mean([dim for dim in ("head", "value") if dim in picked.dims])
+
+
 def _cross_scores(data):
     """Mean A[c_k, v_k], A[c_k, v_j] and their transposes of head + along time, as {"cv": …, "vc": …} twice."""
     if "A" not in data:
@@ -79,7 +85,7 @@ def _cross_scores(data):
         return {x: found[x].sel(sector="contrast").values + other[x] for x in found}, other
     names = [str(name) for name in data.feature.values]
     c, v = ([i for i, name in enumerate(names) if name[0] == k] for k in "cv")
-    A = data.A.sel(head="+").values
+    A = _plus(data.A).values
     blocks = {"cv": A[:, c][:, :, v], "vc": A[:, v][:, :, c]}
     K = len(c)
     own = {x: np.einsum("tkk->t", block) / K for x, block in blocks.items()}

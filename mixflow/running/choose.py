@@ -3,13 +3,17 @@
 from ..checks import one_of
 from ..dynamics.descent import GradientDescent
 from ..dynamics.flow import GradientFlow
+from ..dynamics.optimizers import Optimizer
 from ..dynamics.three_stage import ThreeStage
 from ..errors import SpecError
 from ..models.full import Full
 from ..models.gram import Gram
 from ..models.symmetric import Symmetric
 from ..models.tokens import TokenModel
+from ..models.trained import Trained
 from ..models.transformer import Transformer
+from ..models.variant import Variant
+from ..models.variant_network import VariantNetwork
 from ..tasks import FiniteTask, Mixture, Mnist, Sample
 from . import MODELS
 
@@ -20,8 +24,8 @@ def checked(task, transformer, method):
     method = GradientDescent() if method is None else method
     for name, value, kinds in (
         ("task", task, (Mixture, Sample, FiniteTask, Mnist)),
-        ("transformer", transformer, (Transformer,)),
-        ("method", method, (GradientDescent, GradientFlow, ThreeStage)),
+        ("transformer", transformer, (Transformer, Variant)),
+        ("method", method, (GradientDescent, GradientFlow, ThreeStage, Optimizer)),
     ):
         if not isinstance(value, kinds):
             raise SpecError(f"{name} = {value!r}: expected {' or '.join(kind.__name__ for kind in kinds)}.")
@@ -32,6 +36,8 @@ def choose(task, transformer, method, model="auto"):
     """The engine: the cheapest exact one, or the one asked for, or a SpecError that says why it cannot serve."""
     one_of("model", model, MODELS)
     inner = method.method if isinstance(method, ThreeStage) else method
+    if isinstance(transformer, Variant) or isinstance(method, Optimizer):
+        return _choose_trained(task, transformer, method, model)
     if isinstance(task, Mnist):
         return _choose_tokens(task, transformer, inner, model)
     if isinstance(inner, GradientFlow) and model == "full":
@@ -56,6 +62,25 @@ def choose(task, transformer, method, model="auto"):
     if model == "full" or minibatch is not None:
         return Full(population, transformer.tie_values, minibatch, getattr(inner, "batch_seed", 0))
     return Gram(population, transformer.tie_values)
+
+
+def _choose_trained(task, transformer, method, model):
+    """The engine for changed networks and other update rules: every weight, by automatic differentiation."""
+    what = f"a {type(transformer).__name__} by {type(method).__name__}"
+    if isinstance(task, Mnist):
+        raise SpecError(f"{what} on images: expected a finite task; use a Transformer and GradientDescent there.")
+    if not isinstance(method, (GradientDescent, Optimizer)):
+        raise SpecError(f"{what}: only a Transformer has it; use GradientDescent or Optimizer.")
+    if model not in ("auto", "full"):
+        raise SpecError(f"model={model!r} cannot train {what}, which needs every weight; leave model out.")
+    if transformer.mean_field:
+        raise SpecError(f"width = inf: {what} needs every weight; set the width, for example 64.")
+    population = task.population()
+    rule = {"kind": method.kind, "constants": method.constants} if isinstance(method, Optimizer) else {}
+    return Trained(
+        "variant", VariantNetwork(population, transformer), population.probabilities,
+        batch_size=method.batch_size, batch_seed=method.batch_seed, **rule,
+    )  # fmt: skip
 
 
 def _choose_tokens(task, transformer, inner, model):

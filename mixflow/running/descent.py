@@ -69,6 +69,10 @@ def extend_descent(run, steps, *, progress=False):
             f"only descent runs can be extended; this one is {run.spec['method']['kind']!r}: train again with a larger until."
         )
     data = run.dataset
+    if data.attrs["model"] == "variant":  # an optimiser's memory and the weights are not among what is recorded
+        raise SpecError(
+            "a run of a variant cannot be extended, its weights are not recorded: train again with more steps."
+        )
     if (
         data.attrs["model"] == "tokens"
     ):  # its state is coefficients; going on from rounded weights would differ in the last bits

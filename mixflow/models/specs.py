@@ -1,0 +1,11 @@
+"""Any network from its specification."""
+
+from .transformer import Transformer
+from .variant import Variant
+
+KINDS = {"transformer": Transformer, "variant": Variant}
+
+
+def network_from_spec(spec):
+    """Build the network that its `spec()` described."""
+    return KINDS[spec.get("kind", "transformer")].from_spec(spec)
