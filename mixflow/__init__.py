@@ -21,6 +21,7 @@ _HOME = {
     "ThreeStage": "dynamics",
     "Transformer": "models.transformer",
     "Until": "dynamics",
+    "Vanilla": "models.vanilla",
     "Variant": "models.variant",
     "compare": "side_by_side",
     "construct": "models.construct",

@@ -5,6 +5,7 @@ import json
 import numpy as np
 
 from .measure.means import mean_accuracy, mean_loss
+from .measure.probes import PAIRS, answer_probe, identifier_attention, signal_probes
 from .models.forward import margin, preactivation
 from .models.symmetric import KINDS, SECTORS, atom_types, binomial, expand, type_margin, type_preactivation
 from .models.variant import Variant
@@ -50,13 +51,15 @@ def build(
         variables |= _token_variables(task, history)
     elif model == "variant":
         variables |= _variant_variables(task, Variant.of(transformer), history)
+    elif model == "vanilla":
+        variables |= _vanilla_variables(task, history)
     else:
         variables |= _feature_variables(task, history, transformer.bias)
     for name, value in (final or {}).items():
         variables[f"final_{name}"] = ((*_FINAL_DIMS[name],), value)
     variables |= extra or {}
     coordinates = {"time": np.asarray(time, float), **_coordinates(task, variables)}
-    if model == "variant":
+    if model == "variant":  # it has its own
         coordinates["head"] = list(Variant.of(transformer).head_names)
     if step is not None:
         coordinates["step"] = ("time", np.asarray(step, np.int64))
@@ -128,6 +131,24 @@ def _variant_variables(task, variant, history):
     }
 
 
+def _vanilla_variables(task, history):
+    """A standard transformer: no heads with a sign and no values; w, A and z as docs/mathematics.md §12 defines them."""
+    population = task.population()
+    m = population.labels * history["answer"]
+    signals, _ = signal_probes(population, history["stream"])
+    attention = identifier_attention(population, history["A"])
+    return {
+        **_averages(m, population.probabilities, population.hard),
+        "margin": (("time", "atom"), m),
+        "w": (("time", "feature"), history["w"]),
+        "A": (("time", "layer", "atom", "head", "key_token", "query_token"), history["A"]),
+        "z": (("time", "layer", "atom"), history["z"]),
+        "attention": (("time", "layer", "head", "pair"), attention),
+        "probe_signal": (("time", "depth", "signal"), signals),
+        "probe_answer": (("time", "depth"), answer_probe(population, history["stream"])),
+    }
+
+
 def _token_variables(task, history):
     """Samples with images of their own: the same names, averaged over training samples; held-out ones end in _test.
 
@@ -191,11 +212,13 @@ def _coordinates(task, variables):
     """Coordinates of exactly the dimensions in use."""
     dims = {dim for names, _ in variables.values() for dim in ([names] if isinstance(names, str) else names)}
     found = {}
-    if "head" in dims:
+    if "head" in dims and "layer" not in dims:
         found["head"] = list(HEADS)
     if "feature" in dims:
         features = list(task.population().features)
-        found |= {"feature": features, "key": features, "query": features}
+        found |= {dim: features for dim in ("feature", "key", "query") if dim == "feature" or "key" in dims}
+    if "pair" in dims:
+        found |= {"pair": list(PAIRS), "signal": [f for f in task.population().features if f.startswith("v")]}
     if "atom" in dims:
         population = task.population()
         found["atom"] = list(population.names)

@@ -1,9 +1,10 @@
 """Any network from its specification."""
 
 from .transformer import Transformer
+from .vanilla import Vanilla
 from .variant import Variant
 
-KINDS = {"transformer": Transformer, "variant": Variant}
+KINDS = {"transformer": Transformer, "vanilla": Vanilla, "variant": Variant}
 
 
 def network_from_spec(spec):

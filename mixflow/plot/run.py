@@ -49,7 +49,7 @@ def draw_lines(axes, data, lines, ylabel, legend="upper left"):
 def neuron_lines(data):
     """w·c and w·v of head +, averaged over the classes: label -> (colour, dash, series)."""
     if "w" in data:
-        w = _plus(data.w)
+        w = _plus(data.w) if "head" in data.w.dims else data.w
         kind = np.array([name[0] for name in data.feature.values])
         mean = {k: w.isel(feature=kind == k).mean("feature") for k in ("c", "v") if np.any(kind == k)}
     else:
@@ -59,7 +59,16 @@ def neuron_lines(data):
 
 
 def attention_lines(data):
-    """The identifier as key and as query, own signal and others, averaged over the classes."""
+    """The identifier as key and as query, own signal and others, averaged over the classes.
+
+    A standard transformer's scores are between tokens of its atoms, so its attention itself is shown, averaged over layers
+    and heads.
+    """
+    if "pair" in data.dims:
+        mean = data.attention.mean(("layer", "head"))
+        looks = (("own → identifier", "own", "-"), ("other → identifier", "other", "--"))
+        looks += (("identifier → own", "query", "-."), ("identifier → other", "rest", ":"))
+        return {pair: (colour, dash, mean.sel(pair=pair).values) for pair, colour, dash in looks}
     own, other = _cross_scores(data)
     return {
         "$A[c_k, v_k]$  identifier as key, own signal": ("own", "-", own["cv"]),

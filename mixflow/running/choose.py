@@ -12,6 +12,8 @@ from ..models.symmetric import Symmetric
 from ..models.tokens import TokenModel
 from ..models.trained import Trained
 from ..models.transformer import Transformer
+from ..models.vanilla import Vanilla
+from ..models.vanilla_network import VanillaNetwork
 from ..models.variant import Variant
 from ..models.variant_network import VariantNetwork
 from ..tasks import FiniteTask, Mixture, Mnist, Sample
@@ -24,7 +26,7 @@ def checked(task, transformer, method):
     method = GradientDescent() if method is None else method
     for name, value, kinds in (
         ("task", task, (Mixture, Sample, FiniteTask, Mnist)),
-        ("transformer", transformer, (Transformer, Variant)),
+        ("transformer", transformer, (Transformer, Variant, Vanilla)),
         ("method", method, (GradientDescent, GradientFlow, ThreeStage, Optimizer)),
     ):
         if not isinstance(value, kinds):
@@ -36,7 +38,7 @@ def choose(task, transformer, method, model="auto"):
     """The engine: the cheapest exact one, or the one asked for, or a SpecError that says why it cannot serve."""
     one_of("model", model, MODELS)
     inner = method.method if isinstance(method, ThreeStage) else method
-    if isinstance(transformer, Variant) or isinstance(method, Optimizer):
+    if isinstance(transformer, (Variant, Vanilla)) or isinstance(method, Optimizer):
         return _choose_trained(task, transformer, method, model)
     if isinstance(task, Mnist):
         return _choose_tokens(task, transformer, inner, model)
@@ -77,8 +79,9 @@ def _choose_trained(task, transformer, method, model):
         raise SpecError(f"width = inf: {what} needs every weight; set the width, for example 64.")
     population = task.population()
     rule = {"kind": method.kind, "constants": method.constants} if isinstance(method, Optimizer) else {}
+    name, network = ("vanilla", VanillaNetwork) if isinstance(transformer, Vanilla) else ("variant", VariantNetwork)
     return Trained(
-        "variant", VariantNetwork(population, transformer), population.probabilities,
+        name, network(population, transformer), population.probabilities,
         batch_size=method.batch_size, batch_seed=method.batch_seed, **rule,
     )  # fmt: skip
 
