@@ -7,6 +7,7 @@ import numpy as np
 from .measure.means import mean_accuracy, mean_loss
 from .measure.probes import PAIRS, answer_probe, identifier_attention, signal_probes
 from .models.forward import margin, preactivation
+from .models.positions import padded_tokens
 from .models.symmetric import KINDS, SECTORS, atom_types, binomial, expand, type_margin, type_preactivation
 from .models.variant import Variant
 from .provenance import provenance
@@ -118,8 +119,8 @@ def _variant_variables(task, variant, history):
     value = ("value",) if variant.value_dimension > 1 else ()
     m, z = population.labels * history["answer"], history["z"]
     token = ()
-    if variant.relu_per_query:  # one neuron for each query; NaN where the atom has no such token
-        token, z = ("token",), np.where(population.count > 0, z, np.nan)
+    if variant.relu_per_query:  # one neuron for each query, in the order of the atom's tokens; NaN beyond its end
+        token, z = ("token",), np.where(padded_tokens(population)[2], z, np.nan)
     own = {"bias": ("time", "head", *value), "read_out": ("time", "head", *value), "offset": ("time",)}
     return {
         **_averages(m, population.probabilities, population.hard),
@@ -132,7 +133,7 @@ def _variant_variables(task, variant, history):
 
 
 def _vanilla_variables(task, history):
-    """A standard transformer: no heads with a sign and no values; w, A and z as docs/mathematics.md §12 defines them."""
+    """A standard transformer: no heads with a sign and no values; w, A and z as docs/mathematics.md §11 defines them."""
     population = task.population()
     m = population.labels * history["answer"]
     signals, _ = signal_probes(population, history["stream"])
@@ -225,10 +226,6 @@ def _coordinates(task, variables):
         found["label"] = ("atom", population.labels)
         found["probability"] = ("atom", population.probabilities)
         found["hard"] = ("atom", population.hard)
-    if "token" in dims:
-        population = task.population()
-        kinds = zip(population.token_coefficient, population.token_feature)
-        found["token"] = [f"{coefficient:+g} {population.features[f]}" for coefficient, f in kinds]
     if "sector" in dims:
         found |= {"sector": list(SECTORS), "kind": list(KINDS), "key_kind": list(KINDS), "query_kind": list(KINDS)}
     if "atom_type" in dims:

@@ -104,7 +104,7 @@ def test_every_rule_differs_from_every_other():
 
 
 def test_divergence_names_the_step_and_keeps_what_was_computed():
-    method = mf.Optimizer(kind="sign", learning_rate=50.0, steps=100, save_every=1)
+    method = mf.Optimizer(kind="sgd", learning_rate=1e80, steps=100, save_every=1)
     with pytest.raises(mf.DivergedError, match=r"diverged at step \d+.*lower the learning rate") as caught:
         mf.train(TASK, NETWORK, method)
     kept = caught.value.run.dataset
@@ -135,9 +135,19 @@ def test_a_method_survives_its_spec(tmp_path):
         (lambda: mf.Optimizer(kind="sgd", batch_seed=-1), "batch_seed = -1"),
         (lambda: mf.train(TASK, mf.Transformer(), mf.Optimizer(kind="adam")), "width = inf.*set the width"),
         (lambda: mf.train(TASK, NETWORK, mf.Optimizer(kind="adam"), model="gram"), "model='gram' cannot train"),
-        (lambda: mf.train(mf.Mnist(), NETWORK, mf.Optimizer(kind="adam")), "on images"),
+        (lambda: mf.train(mf.Mnist(), NETWORK, mf.Optimizer(kind="adam")), "on Mnist"),
     ],
 )
 def test_bad_input(call, says):
     with pytest.raises(mf.SpecError, match=says):
         call()
+
+
+def test_scores_of_any_size_are_no_divergence():
+    """Scores far beyond 700, which sign descent reaches too: an exponential overflows there, a softmax does not."""
+    wild = mf.Transformer(width=16, omega=80.0)
+    method = {"learning_rate": 1e-4, "steps": 20}
+    full = mf.train(TASK, wild, mf.GradientDescent(**method), model="full").dataset
+    sgd = mf.train(TASK, wild, mf.Optimizer(kind="sgd", **method)).dataset
+    assert np.ptp(sgd.A.values[-1]) > 2000
+    np.testing.assert_allclose(sgd.loss, full.loss, rtol=1e-10)

@@ -216,7 +216,7 @@ class TestProbes:
         (lambda: mf.Vanilla(seed=-1), "seed = -1"),
         (lambda: mf.train(mf.Mixture(2), mf.Vanilla(), mf.GradientFlow(until=1)), "a Vanilla by GradientFlow"),
         (lambda: mf.train(mf.Mixture(2), mf.Vanilla(), model="gram"), "model='gram' cannot train a Vanilla"),
-        (lambda: mf.train(mf.Mnist(), mf.Vanilla()), "on images"),
+        (lambda: mf.train(mf.Mnist(), mf.Vanilla()), "on Mnist"),
     ],
 )
 def test_bad_input(call, says):

@@ -116,6 +116,8 @@ def test_every_change_changes_the_run_and_its_first_step_is_right(changes, base)
             assert not np.array_equal(data[name].values[0], data[name].values[1])
     assert abs(data.loss.values[-1] - base.loss.values[-1]) > 1e-3
     assert [stage.name for stage in run.stages] == list(NAMES)
+    if variant.relu_per_query:  # a neuron for each token of each atom: 3, 4, 2 and 4 of them
+        assert np.isfinite(data.z.values[0, 0]).sum(axis=1).tolist() == [3, 4, 2, 4]
 
 
 def test_random_values_change_the_run(base):
@@ -155,8 +157,7 @@ def test_members_equal_single_runs_bit_for_bit():
 def test_named_dimensions():
     query = mf.train(mf.Mixture(2), mf.Variant(BASE, relu_per_query=True, shared_attention=True), METHOD).dataset
     assert query.z.dims == ("time", "head", "atom", "token")
-    there = np.isfinite(query.z.sel(atom="c1 +v1 -v2").isel(time=0, head=0))
-    assert query.token.values[there.values].tolist() == ["+1 c1", "+1 v1", "-1 v2"]
+    assert np.isfinite(query.z).all()
     np.testing.assert_array_equal(query.A.sel(head="+"), query.A.sel(head="-"))
 
 
@@ -220,7 +221,7 @@ def test_stage_detection_runs_unchanged():
         (lambda: mf.train(mf.Mixture(2), mf.Variant(), mf.GradientFlow(until=1)), "a Variant by GradientFlow.*Optimizer"),
         (lambda: mf.train(mf.Mixture(2), mf.Variant(), mf.ThreeStage()), "a Variant by ThreeStage"),
         (lambda: mf.train(mf.Mixture(2), mf.Variant(), model="gram"), "model='gram' cannot train a Variant"),
-        (lambda: mf.train(mf.Mnist(), mf.Variant()), "on images: expected a finite task"),
+        (lambda: mf.train(mf.Mnist(), mf.Variant()), "on Mnist: expected a finite task"),
         (lambda: mf.train(mf.Mixture(30), mf.Variant()), "atoms, above the limit"),
     ],
 )  # fmt: skip

@@ -1,8 +1,8 @@
-"""What can be read linearly from a network's inside, and where its identifiers look (docs/mathematics.md §12)."""
+"""What can be read linearly from a network's inside, and where its identifiers look (docs/mathematics.md §11)."""
 
 import numpy as np
 
-from ..models.vanilla_network import padded_tokens
+from ..models.positions import padded_tokens
 
 # A direction counts as readable when it carries more than about a tenth of an average point's squared length. Without it
 # eight points in sixteen dimensions could be fitted to anything, at the start of training already.

@@ -1,4 +1,4 @@
-"""The standard transformer's weights (Equinox layers) and forward pass, and what is watched of it (docs/mathematics.md §12).
+"""The standard transformer's weights (Equinox layers) and forward pass, and what is watched of it (docs/mathematics.md §11).
 
 D = width of the residual stream, H heads, N layers, n atoms, L positions (the longest atom's; shorter ones are masked).
 """
@@ -8,21 +8,9 @@ import math
 import numpy as np
 
 from ..jaxed import jax
+from .positions import attend, padded_tokens
 from .transformer import embedding
 from .variant_network import logistic_loss
-
-MASKED = -1e30  # score of a key that is not there; its exponential is exactly 0
-
-
-def padded_tokens(task):
-    """(n, L) feature index and coefficient of every token in the order of the atom, and which positions are there."""
-    place = {name: i for i, name in enumerate(task.features)}
-    L = max(map(len, task.atoms))
-    feature, coefficient = np.zeros((len(task.atoms), L), int), np.zeros((len(task.atoms), L))
-    for a, atom in enumerate(task.atoms):
-        for l, (name, value) in enumerate(atom):
-            feature[a, l], coefficient[a, l] = place[name], value
-    return feature, coefficient, np.arange(L) < np.array([[len(atom)] for atom in task.atoms])
 
 
 class VanillaNetwork:
@@ -81,7 +69,7 @@ class VanillaNetwork:
             y = norm(layer, "norm_attention", x)
             q, k, v = (split(each(layer[name], y)) for name in ("query", "key", "value"))
             S = jnp.einsum("nkhd,nqhd->nhkq", k, q) / math.sqrt(self.vanilla.head_width)
-            P = J.nn.softmax(jnp.where(self.present[:, None, :, None], S, MASKED), axis=2)
+            P = attend(S, self.present[:, None])
             mixed = jnp.einsum("nkhd,nhkq->nqhd", v, P).reshape(x.shape)
             x = x + each(layer["output"], mixed)
             z = each(layer["rise"], norm(layer, "norm_mlp", x))

@@ -1,6 +1,6 @@
-"""The variants' forward pass in jax, and their network for the engine (docs/mathematics.md §12).
+"""The variants' forward pass in jax, and their network for the engine (docs/mathematics.md §11).
 
-H heads, r values in each, a = H or 1 attentions, n atoms, T token types, F features, width m, dimension d.
+H heads, r values in each, a = H or 1 attentions, n atoms of at most L tokens, F features, width m, dimension d.
 """
 
 import math
@@ -8,33 +8,32 @@ import math
 import numpy as np
 
 from ..jaxed import jax
+from .positions import attend, padded_tokens
 from .transformer import draw_weights, embedding
 from .variant import Variant
 
 
 def read(task, w, A):
-    """What each query reads, o (..., H, r, n, T): values w (H, r, F), scores A (a, F, F), both in feature coordinates.
+    """What each query reads, o (H, r, n, L): values w (H, r, F), scores A (a, F, F), both in feature coordinates.
 
-    One table of exponentials serves all atoms (docs/mathematics.md §8). Each column is scaled by its maximum; scores more
-    than 700 apart leave float64 and show as a divergence.
+    Token by token, so that a softmax takes its own maximum: sign descent and Adam drive scores beyond what one table of
+    exponentials for all atoms (docs/mathematics.md §8) can hold. For atoms of few tokens it costs the same.
     """
-    J = jax()
-    jnp, M = J.numpy, task.count
-    f, s = task.token_feature, task.token_coefficient
-    S = A[:, f[:, None], f] * np.outer(s, s)  # (a, key, query)
-    E = jnp.exp(S - J.lax.stop_gradient(S.max(axis=1, keepdims=True)))
-    u = w[..., f] * s  # (H, r, T)
-    N = M @ (u[..., None] * E[:, None])  # (H, r, n, query)
-    return N / (M @ E)[:, None]
+    f, s, present = padded_tokens(task)
+    S = A[:, f[:, :, None], f[:, None, :]] * (s[:, :, None] * s[:, None, :])  # (a, n, key, query)
+    P = attend(S, present)
+    P = jax().numpy.broadcast_to(P, (len(w), *P.shape[1:]))
+    return jax().numpy.einsum("hrnk,hnkq->hrnq", w[..., f] * s, P)
 
 
 def respond(task, w, A, bias, signs, *, read_out=None, offset=0.0, relu_per_query=False):
-    """z, (H, r, n), or (H, r, n, T) with one neuron for each query, and the answer F (n,).
+    """z, (H, r, n), or (H, r, n, L) with one neuron for each query, and the answer F (n,).
 
     bias (H, r), signs (H,), read_out (H, r) or None for 1.
     """
     J = jax()
-    share = task.count / task.length[:, None]  # (n, T) of the queries
+    present = padded_tokens(task)[2]
+    share = present / present.sum(axis=1, keepdims=True)  # (n, L) of the queries
     o = read(task, w, A)
     average = lambda x: J.numpy.sum(share * x, axis=-1)  # noqa: E731
     z = bias[..., None, None] + o if relu_per_query else bias[..., None] + average(o)
@@ -61,7 +60,7 @@ class VariantNetwork:
     def key(self):
         """What the compiled program depends on: everything but the seed, ω and the initial values."""
         task = self.task
-        arrays = (task.token_feature, task.token_coefficient, task.count, task.labels, self.embedding)
+        arrays = (*padded_tokens(task), task.labels, self.embedding)
         spec = {**self.variant.spec(), "seed": 0, "omega": 0.0, "bias": 0.0, "value_scale": 0.0, "initialisation": ""}
         return tuple(spec.items()), *((array.shape, array.tobytes()) for array in arrays)
 

@@ -69,8 +69,10 @@ def choose(task, transformer, method, model="auto"):
 def _choose_trained(task, transformer, method, model):
     """The engine for changed networks and other update rules: every weight, by automatic differentiation."""
     what = f"a {type(transformer).__name__} by {type(method).__name__}"
-    if isinstance(task, Mnist):
-        raise SpecError(f"{what} on images: expected a finite task; use a Transformer and GradientDescent there.")
+    if not isinstance(task, (Mixture, Sample, FiniteTask)):
+        raise SpecError(
+            f"{what} on {type(task).__name__}: expected a finite task; use a Transformer and GradientDescent there."
+        )
     if not isinstance(method, (GradientDescent, Optimizer)):
         raise SpecError(f"{what}: only a Transformer has it; use GradientDescent or Optimizer.")
     if model not in ("auto", "full"):
@@ -78,6 +80,10 @@ def _choose_trained(task, transformer, method, model):
     if transformer.mean_field:
         raise SpecError(f"width = inf: {what} needs every weight; set the width, for example 64.")
     population = task.population()
+    if (loss := getattr(population, "loss", "logistic")) != "logistic":
+        raise SpecError(
+            f"{what} on a task with loss = {loss!r}: expected the logistic loss; use a plain Transformer there."
+        )
     rule = {"kind": method.kind, "constants": method.constants} if isinstance(method, Optimizer) else {}
     name, network = ("vanilla", VanillaNetwork) if isinstance(transformer, Vanilla) else ("variant", VariantNetwork)
     return Trained(
