@@ -13,6 +13,7 @@ _HOME = {
     "MixflowError": "errors",
     "Mixture": "tasks",
     "Mnist": "tasks",
+    "Network": "models.own",
     "Optimizer": "dynamics",
     "Run": "store",
     "Sample": "tasks",

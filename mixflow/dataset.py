@@ -52,6 +52,8 @@ def build(
         variables |= _token_variables(task, history)
     elif model == "variant":
         variables |= _variant_variables(task, Variant.of(transformer), history)
+    elif model == "own":
+        variables |= _own_variables(task, history)
     elif model == "vanilla":
         variables |= _vanilla_variables(task, history)
     else:
@@ -129,6 +131,18 @@ def _variant_variables(task, variant, history):
         "margin": (("time", "atom"), m),
         "z": (("time", "head", *value, "atom", *token), z),
         **{name: (dims, history[name]) for name, dims in own.items() if name in history},
+    }
+
+
+def _own_variables(task, history):
+    """A network of the user's own: what it shows, along dimensions without names."""
+    population = task.population()
+    m = population.labels * history["answer"]
+    shown = {name: x for name, x in history.items() if name != "answer"}
+    return {
+        **_averages(m, population.probabilities, population.hard),
+        "margin": (("time", "atom"), m),
+        **{name: (("time", *(f"{name}_{i}" for i in range(1, x.ndim))), x) for name, x in shown.items()},
     }
 
 

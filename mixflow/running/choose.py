@@ -8,6 +8,7 @@ from ..dynamics.three_stage import ThreeStage
 from ..errors import SpecError
 from ..models.full import Full
 from ..models.gram import Gram
+from ..models.own import Network, OwnNetwork
 from ..models.symmetric import Symmetric
 from ..models.tokens import TokenModel
 from ..models.trained import Trained
@@ -26,7 +27,7 @@ def checked(task, transformer, method):
     method = GradientDescent() if method is None else method
     for name, value, kinds in (
         ("task", task, (Mixture, Sample, FiniteTask, Mnist)),
-        ("transformer", transformer, (Transformer, Variant, Vanilla)),
+        ("transformer", transformer, (Transformer, Variant, Vanilla, Network)),
         ("method", method, (GradientDescent, GradientFlow, ThreeStage, Optimizer)),
     ):
         if not isinstance(value, kinds):
@@ -38,7 +39,7 @@ def choose(task, transformer, method, model="auto"):
     """The engine: the cheapest exact one, or the one asked for, or a SpecError that says why it cannot serve."""
     one_of("model", model, MODELS)
     inner = method.method if isinstance(method, ThreeStage) else method
-    if isinstance(transformer, (Variant, Vanilla)) or isinstance(method, Optimizer):
+    if isinstance(transformer, (Variant, Vanilla, Network)) or isinstance(method, Optimizer):
         return _choose_trained(task, transformer, method, model)
     if isinstance(task, Mnist):
         return _choose_tokens(task, transformer, inner, model)
@@ -85,7 +86,9 @@ def _choose_trained(task, transformer, method, model):
             f"{what} on a task with loss = {loss!r}: expected the logistic loss; use a plain Transformer there."
         )
     rule = {"kind": method.kind, "constants": method.constants} if isinstance(method, Optimizer) else {}
-    name, network = ("vanilla", VanillaNetwork) if isinstance(transformer, Vanilla) else ("variant", VariantNetwork)
+    networks = {Vanilla: ("vanilla", VanillaNetwork), Network: ("own", OwnNetwork)}
+    found = [made for kind, made in networks.items() if isinstance(transformer, kind)]
+    name, network = found[0] if found else ("variant", VariantNetwork)
     return Trained(
         name, network(population, transformer), population.probabilities,
         batch_size=method.batch_size, batch_seed=method.batch_seed, **rule,
