@@ -8,7 +8,7 @@ import pytest
 
 import mixflow as mf
 from mixflow.experiments import robustness_models as rows
-from mixflow.measure.stages import NAMES
+from mixflow.measure.stages import NAMES, detect
 from mixflow.theory.mechanism import final_state, signs
 
 KINDS = {trial.variant: trial for trial in rows.TRIALS}
@@ -66,6 +66,20 @@ def test_time_in_steps():
     found = trial.run([0], strength=1e-2, steps=1500)[0]
     run = mf.train(rows.TASK, trial.network(1e-2, 0), replace(trial.method(1e-2, False), steps=1500, save_every=1))
     assert found.separation == pytest.approx(run.stages[1].end / 1e-2, rel=1e-9)
+
+
+def test_separation_without_an_attention_stage():
+    """A standard transformer may learn the hard samples while no score moves by 1; that they separate is seen all the same."""
+    data = mf.train(rows.TASK, mf.Vanilla(layers=4, seed=0), mf.GradientDescent(0.1, 300, save_every=1)).dataset
+    stages = detect(data)
+    found = rows.separation(data, stages[1])
+    hard, level = data.loss_hard.values, data.loss_hard.values.max() / 2
+    later = data.time.values > found
+    assert (hard[later] <= level).all()
+    assert hard[~later][-1] > level
+    ended = replace(stages[1], start=0.0, end=7.5, evidence={})
+    assert rows.separation(data, ended) == 7.5
+    assert rows.separation(data.isel(time=slice(0, 2)), stages[1]) is None
 
 
 def test_a_diverged_seed_has_not_learned():

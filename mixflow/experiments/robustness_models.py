@@ -14,7 +14,7 @@ import numpy as np
 from ..dynamics.descent import GradientDescent
 from ..dynamics.optimizers import Optimizer
 from ..measure.means import mean_accuracy
-from ..measure.stages import detect
+from ..measure.stages import detect, falls_to
 from ..models.transformer import Transformer
 from ..models.vanilla import Vanilla
 from ..models.variant import Variant
@@ -99,9 +99,16 @@ def outcome(data, unit=1.0):
     kept = data.isel(time=np.isfinite(data.loss.values))
     stages, end = detect(kept), kept.isel(time=-1)
     right = 0.0 if diverged else float(mean_accuracy(end.margin.values, (end.probability * end.hard).values))
-    attention = stages[1]
-    separation = attention.end * unit if attention.found and attention.complete and not diverged else math.nan
-    return Outcome(stages, right, separation, construction_signs(end), float(end.loss))
+    T2 = None if diverged else separation(kept, stages[1])
+    return Outcome(stages, right, math.nan if T2 is None else T2 * unit, construction_signs(end), float(end.loss))
+
+
+def separation(data, attention):
+    """When the hard samples' loss has halved for good: the end of the attention stage, or without one, from its maximum."""
+    if attention.found and attention.complete:
+        return attention.end
+    hard = data.loss_hard.values
+    return falls_to(data.time.values, hard, hard.max() / 2)
 
 
 def construction_signs(end):
@@ -154,8 +161,8 @@ TRIALS = [
           ("offset",), changed(heads=1, offset=True)),
     Trial("more heads", MODEL, "so many heads of alternating sign, their answers added", (3, 4), changed("heads"), more=(8,)),
     Trial("shared attention", MODEL, "both heads look with the same W_K and W_Q", ("shared",), changed(shared_attention=True)),
-    Trial("learning rate", OPTIMISER, "the base case's descent with this rate, to the same time", (0.5, 2.0, 8.0),
-          method=lambda rate, _: descent(rate), more=(1.0, 4.0, 16.0, 32.0), search=(0.1, 64.0)),
+    Trial("learning rate", OPTIMISER, "the base case's descent with this rate, to the same time", (0.5, 2.0, 8.0, 32.0),
+          method=lambda rate, _: descent(rate), more=(1.0, 4.0, 16.0), search=(0.1, 64.0)),
     Trial("minibatches", OPTIMISER, "so many samples drawn for each step instead of all", (1, 4), method=minibatch,
           more=(2, 16)),
     Trial("momentum", OPTIMISER, "heavy ball with this β and η = 0.1 (1 − β), time counted as 0.1 × step", (0.5, 0.9, 0.99),
