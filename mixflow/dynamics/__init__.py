@@ -2,14 +2,16 @@
 
 from .descent import GradientDescent
 from .flow import GradientFlow
+from .optimizers import Optimizer
 from .three_stage import ThreeStage, Until
 
-__all__ = ["GradientDescent", "GradientFlow", "ThreeStage", "Until", "method_from_spec"]
+__all__ = ["GradientDescent", "GradientFlow", "Optimizer", "ThreeStage", "Until", "method_from_spec"]
 
 
 def method_from_spec(spec):
     """Build the method that `method.spec()` described; a network that was written down is its own method."""
     from ..models.construct import Construction
 
-    kinds = {"descent": GradientDescent, "flow": GradientFlow, "three-stage": ThreeStage, "construct": Construction}
+    methods = {"descent": GradientDescent, "flow": GradientFlow, "optimizer": Optimizer, "three-stage": ThreeStage}
+    kinds = {**methods, "construct": Construction}
     return kinds[spec["kind"]].from_spec(spec)
