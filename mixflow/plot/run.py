@@ -2,14 +2,24 @@
 
 import numpy as np
 
+from ..checks import one_of
 from .style import COLOURS, RC, shade, time_axis
 
 
 def plot_run(run, *, scale="log"):
     """A Figure of three panels over a shared time axis: loss, w·c and w·v, attention scores (head +).
 
+    run    a Run
     scale  "log" shows the early stages, "linear" the proportions
+
+    Returns a matplotlib Figure; `.savefig(path)` writes it. Raises SpecError for another scale.
+
+    >>> import mixflow as mf
+    >>> run = mf.train(mf.Mixture(), mf.Transformer(), mf.GradientDescent(steps=300))
+    >>> [axes.get_ylabel() for axes in mf.plot_run(run).axes]
+    ['population loss', 'neuron alignment, head +', 'attention score, head +']
     """
+    one_of("scale", scale, ("log", "linear"))
     from matplotlib import rc_context
     from matplotlib.figure import Figure
 
@@ -47,7 +57,10 @@ def draw_lines(axes, data, lines, ylabel, legend="upper left"):
 
 
 def neuron_lines(data):
-    """w·c and w·v of head +, averaged over the classes: label -> (colour, dash, series)."""
+    """w·c and w·v of head +, averaged over the classes: label -> (colour, dash, series); other tasks: each feature."""
+    if not _of_pairs(data):
+        w = data.w.sel(head="+")
+        return _largest({f"$w\\cdot$ {name}": w.sel(feature=name).values for name in data.feature.values})
     if "w" in data:
         w = data.w.sel(head="+")
         kind = np.array([name[0] for name in data.feature.values])
@@ -59,7 +72,11 @@ def neuron_lines(data):
 
 
 def attention_lines(data):
-    """The identifier as key and as query, own signal and others, averaged over the classes."""
+    """The identifier as key and as query, own signal and others, averaged over the classes; other tasks: the largest scores."""
+    if not _of_pairs(data):
+        A = data.A.sel(head="+")
+        names = data.feature.values
+        return _largest({f"$A$[{k}, {q}]": A.sel(key=k, query=q).values for k in names for q in names})
     own, other = _cross_scores(data)
     return {
         "$A[c_k, v_k]$  identifier as key, own signal": ("own", "-", own["cv"]),
@@ -67,6 +84,19 @@ def attention_lines(data):
         "$A[v_k, c_k]$  identifier as query, own signal": ("query", "-.", own["vc"]),
         "$A[v_j, c_k]$  identifier as query, other signals": ("rest", ":", other["vc"]),
     }
+
+
+def _of_pairs(data):
+    """Whether the features are identifiers and signals, as many of one as of the other, so that "own signal" means something."""
+    kinds = [str(name)[0] for name in data.feature.values] if "w" in data else ["c", "v"]
+    return set(kinds) == {"c", "v"} and kinds.count("c") == kinds.count("v")
+
+
+def _largest(series, most=6):
+    """The series that moved furthest, each with a look of its own: label -> (colour, dash, series)."""
+    furthest = sorted(series, key=lambda label: -np.abs(series[label] - series[label][0]).max())[:most]
+    looks = zip(("own", "other", "query", "v", "all", "rest"), ("-", "--", "-.", ":", "-", "--"))
+    return {label: (*look, series[label]) for label, look in zip(furthest, looks)}
 
 
 def _cross_scores(data):
