@@ -4,7 +4,7 @@ import matplotlib.pyplot as plt
 
 import mixflow as mf
 
-rates = (0.1, 0.05, 0.02, 0.01, 0.005, 0.002)
+rates = (0.1, 0.05, 0.02, 0.01, 0.005, 0.002, 0.001)
 sides = mf.compare(mf.Mixture(classes=2), mf.Transformer(omega=0.3), until=100, learning_rates=rates, points=100)
 print(f"order of convergence: {float(sides.order):.2f}")
 

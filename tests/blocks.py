@@ -118,5 +118,7 @@ def _describe(block, last):
     if name := re.fullmatch(r"# ([\w-]+\.toml)", first):
         Path(name[1]).write_text(text)
         last = found
-    Sweep.of({**(last or {}), **found})
+    axes = {"grid", "random", "list", "seeds"}
+    kept = {key: value for key, value in (last or {}).items() if not (axes & set(found) and key in axes)}
+    Sweep.of({**kept, **found})
     return last
