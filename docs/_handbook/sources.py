@@ -71,7 +71,5 @@ def pages(app):
     """(page name, context, template) of every file that was pointed to."""
     for file in sorted(app.env.shown_sources):
         text = (ROOT / file).read_text()
-        code = app.builder.highlighter.highlight_block(
-            text, "python", linenos=False, lineanchors="line", anchorlinenos=False
-        )
+        code = app.builder.highlighter.highlight_block(text, "python", linenos=False, linespans="line")
         yield f"source/{file}", {"title": file, "body": f"<h1>{file}</h1>{code}"}, "page.html"
