@@ -39,6 +39,7 @@ $(STAMP): pyproject.toml constraints.txt
 	  echo "make: '$(PYTHON)' is $$($(PYTHON) --version 2>&1), but mixflow needs Python 3.11 or newer; name one: make PYTHON=python3.12" >&2; \
 	  exit 1; }
 	$(PYTHON) -m venv --clear $(VENV)
+	@echo "installing the tested versions into $(VENV), once; this takes a minute or two"
 	$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check -e '.[test]' -c constraints.txt
 	@touch $@
 
