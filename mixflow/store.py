@@ -41,7 +41,7 @@ class Run:
     >>> import mixflow as mf
     >>> run = mf.train(mf.Mixture(classes=2), mf.Transformer(omega=0.3), mf.GradientDescent(steps=200, save_every=100))
     >>> run
-    <mixflow run: mixture, width inf, descent on symmetric, t = 20, loss 0.485314>
+    <mixflow run: mixture, width inf, descent on symmetric, t = 20, loss 0.485262>
     >>> run.dataset.A.dims, run.dataset.A.shape
     (('time', 'head', 'key', 'query'), (3, 2, 4, 4))
     """
