@@ -29,6 +29,7 @@ _HOME = {
     "extend": "training",
     "load": "store",
     "open_sweep": "sweeping",
+    "plot_run": "plot.run",
     "sweep": "sweeping",
     "train": "training",
     "train_many": "training",

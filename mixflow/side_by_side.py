@@ -17,11 +17,17 @@ from .training import train
 def compare(task, transformer=None, *, until=200.0, learning_rates=(0.1, 0.05, 0.025), points=100, three_stage=None):
     """Run everything from the same start to time `until` and measure its distance from the flow.
 
+    task            a Mixture, a Sample or a FiniteTask
+    transformer     the start; Transformer() if not given
+    until           the end, in units of time
     learning_rates  each must divide until / points, the spacing at which trajectories are compared
+    points          number of times at which trajectories are compared, at least 2
     three_stage     (neurons, attention) durations; the rest of the time is stage 3; a third each if not given
 
     Returns a dataset over `trajectory` and `time`: `loss`, `distance` (largest difference of w and A from the flow, any
     entry), `accuracy`; `order` is the slope of log(final distance) against log(learning rate), 1 for a first-order method.
+
+    Raises SpecError for a rate that does not divide the spacing, DivergedError for a rate that is too large.
 
     >>> import mixflow as mf
     >>> sides = mf.compare(mf.Mixture(classes=2), until=10.0, points=10)

@@ -33,7 +33,17 @@ class Event(NamedTuple):
 class Run:
     """A finished (or interrupted, or diverged) training run.
 
-    dataset  xarray.Dataset with time first: loss, accuracy, w, A, G_K, G_Q, margin, z, …
+    dataset  xarray.Dataset with time first: loss (time,), w (time, head, feature), A, G_K, G_Q (time, head, key, query),
+             margin (time, atom), z (time, head, atom), …; all of it in docs/schema.md
+
+    Raises StoreError where a file cannot be written, SpecError where atoms cannot be listed.
+
+    >>> import mixflow as mf
+    >>> run = mf.train(mf.Mixture(classes=2), mf.Transformer(omega=0.3), mf.GradientDescent(steps=200, save_every=100))
+    >>> run
+    <mixflow run: mixture, width inf, descent on symmetric, t = 20, loss 0.485262>
+    >>> run.dataset.A.dims, run.dataset.A.shape
+    (('time', 'head', 'key', 'query'), (3, 2, 4, 4))
     """
 
     dataset: object
@@ -48,34 +58,34 @@ class Run:
 
     @property
     def spec(self):
-        """The full specification: task, transformer, method, model."""
+        """The full specification, a dictionary: task, transformer, method, model."""
         return json.loads(self.dataset.attrs["spec"])
 
     @property
     def task(self):
-        """The task that was trained on."""
+        """The task that was trained on, built anew; raises StoreError where its images are no longer the same."""
         return task_from_spec(self.spec["task"])
 
     @property
     def transformer(self):
-        """The specification of the network: a Transformer, or the Variant that was trained."""
+        """The specification of the network before training: a Transformer, a Variant, a Vanilla or a Network."""
         return network_from_spec(self.spec["transformer"])
 
     @property
     def method(self):
-        """The training method."""
+        """The training method: GradientDescent, GradientFlow or ThreeStage."""
         return method_from_spec(self.spec["method"])
 
     @functools.cached_property
     def stages(self):
-        """The detected stages: name, start, end, with the evidence for each boundary."""
+        """The three detected stages: `name`, `start`, `end` (units of time, None if not found), `evidence`, `because`."""
         from .measure.stages import detect
 
         return detect(self.dataset)
 
     @property
     def events(self):
-        """Flow only: every neuron switch (time, head, atom, before, after), in order; empty for descent."""
+        """Flow only: every neuron switch (time, head, atom, before, after), in order of time; empty for descent."""
         data = self.dataset
         if "event_time" not in data:
             return []
@@ -92,22 +102,36 @@ class Run:
 
     @property
     def switches(self):
-        """Three-stage only: what ended each stage, and when; empty otherwise."""
+        """Three-stage only: a dictionary for each stage, what ended it and at which time; empty otherwise."""
         return json.loads(self.dataset.attrs.get("switches", "[]"))
 
     def expand(self):
-        """A symmetric run of many classes with features and atoms written out; possible while K·2^K atoms can be listed."""
+        """A symmetric run of many classes with features and atoms written out.
+
+        Raises SpecError where the K·2^K atoms are too many to list (K > 8).
+        """
         if self.dataset.attrs["model"] != "symmetric" or "w" in self.dataset:
             return self
         return Run(expanded(self.dataset, self.task, self.transformer.bias))
 
     def save(self, path):
-        """Write the run to one netCDF file, whole or not at all."""
+        """Write the run to one netCDF file, whole or not at all; returns the path. Raises StoreError if it cannot."""
         return save(self.dataset, path)
 
 
 def load(path):
-    """Read a run written by `Run.save`; a truncated or altered file is a StoreError."""
+    """Read a run written by `Run.save`, verify its checksum and return the Run.
+
+    path  of the netCDF file
+
+    Raises StoreError for a file that is missing, truncated, altered or written by a newer schema.
+
+    >>> import mixflow as mf, pathlib, tempfile
+    >>> path = pathlib.Path(tempfile.mkdtemp()) / "run.nc"
+    >>> _ = mf.train(mf.Mixture(), mf.Transformer(), mf.GradientDescent(steps=10)).save(path)
+    >>> float(mf.load(path).dataset.time[-1])
+    1.0
+    """
     return Run(open_dataset(path))
 
 

@@ -15,10 +15,13 @@ from .running.three_stage import run_three_stage
 def train(task, transformer=None, method=None, *, model="auto", progress=False, on_save=None):
     """Train `transformer` on `task` by `method` and return the Run.
 
-    model     "auto" takes the cheapest exact one; "full", "gram" or "symmetric" forces it
-    progress  True draws a bar on stderr; or a function of (done, total)
-    on_save   a function of (time, history), given each stretch of saved states as it is computed, for a live display; the
-              history is what `dataset.build` takes, and a state at the switch of two stages comes twice
+    task         a Mixture, a Sample, a FiniteTask or Mnist
+    transformer  what is trained; Transformer(), of infinite width, if not given
+    method       GradientDescent (the default), GradientFlow or ThreeStage
+    model        "auto" takes the cheapest exact one; "full", "gram" or "symmetric" forces it
+    progress     True draws a bar on stderr; or a function of (done, total)
+    on_save      a function of (time, history), given each stretch of saved states as it is computed, for a live display;
+                 the history is what `dataset.build` takes, and a state at the switch of two stages comes twice
 
     What either function raises ends the run.
     Raises SpecError for arguments that do not fit together, DivergedError (with the history in `.run`) when the run
@@ -40,16 +43,41 @@ def train(task, transformer=None, method=None, *, model="auto", progress=False, 
 
 
 def extend(run, steps, *, progress=False):
-    """Go on with a descent run for `steps` more steps; the result is identical to one long run."""
+    """Go on with a descent run for `steps` more steps; the result, a Run, is identical to one long run.
+
+    run       a Run of GradientDescent, from `train` or `load`
+    steps     number of further steps, at least 1
+    progress  True draws a bar on stderr; or a function of (done, total)
+
+    Raises SpecError for a run that is not descent, DivergedError and Interrupted as `train` does.
+
+    >>> import mixflow as mf
+    >>> short = mf.train(mf.Mixture(), mf.Transformer(), mf.GradientDescent(steps=100))
+    >>> int(mf.extend(short, 50).dataset.step[-1])
+    150
+    """
     return extend_descent(run, whole("steps", steps), progress=progress)
 
 
 def train_many(task, models, method=None, *, model="auto", progress=False):
     """Train many transformers on one task; returns one dataset with a leading `run` dimension.
 
+    task      a Mixture, a Sample, a FiniteTask or Mnist
+    models    a list of Transformer; they may differ in everything
+    method    one method for all; stages of a ThreeStage must then end after durations, not at events
+    model     "auto", "full", "gram" or "symmetric", as in `train`
+    progress  True draws a bar on stderr; or a function of (done, total)
+
     Each member equals its single run bit for bit: runs share a compiled program, lane by lane, and never each other's
     numbers. A member that diverges is NaN from its last good save on, with its step in `diverged_step`. Flows share their
     save times, so a member's own event times are not among them, and come without a certificate.
+
+    Raises SpecError for an empty list and for arguments that do not fit together.
+
+    >>> import mixflow as mf
+    >>> seeds = [mf.Transformer(width=8, seed=seed) for seed in range(3)]
+    >>> mf.train_many(mf.Mixture(), seeds, mf.GradientDescent(steps=100, save_every=50)).loss.shape
+    (3, 3)
     """
     models = list(models)
     if not models:

@@ -295,3 +295,18 @@ def test_two_figures_in_one_page_share_no_id():
     assert "http" not in text
     assert "currentColor" in text
     assert 'aria-label="says &quot;this&quot;"' in text
+
+
+def test_an_infinite_entry_hides_nothing_beside_it(tmp_path):
+    import numpy as np
+    import xarray
+
+    from mixflow.report.tables import write_series
+    from mixflow.report.verify import _series
+
+    stored = xarray.Dataset({"x": ("i", [np.inf, np.nan, 1.0])})
+    write_series(stored, tmp_path / "s")
+    series = {"name": "s", "files": ["s.nc"]}
+    assert _series("e", tmp_path, series, stored)["agrees"]
+    for wrong in ([np.inf, np.nan, 2.0], [-np.inf, np.nan, 1.0], [3.0, np.nan, 1.0], [np.inf, 0.0, 1.0]):
+        assert not _series("e", tmp_path, series, xarray.Dataset({"x": ("i", wrong)}))["agrees"], wrong

@@ -26,6 +26,8 @@ class GradientDescent:
     batch_size     atoms drawn for each step; the whole population if not given
     batch_seed     of the minibatch draws
 
+    Raises SpecError for a learning rate that is not positive and for counts below 1.
+
     >>> GradientDescent(learning_rate=0.1, steps=1000).until
     100.0
     """

@@ -27,6 +27,8 @@ class GradientFlow:
     save_at  None: about 500 times, evenly early and logarithmically late, plus every event; a number: that many such times;
              a list: exactly those times
 
+    Raises SpecError for an end or tolerances out of range and for times that do not increase.
+
     >>> GradientFlow(until=100).atol
     1e-12
     """

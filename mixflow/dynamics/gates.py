@@ -23,7 +23,17 @@ SEARCH = 12  # at most 2^SEARCH combinations of self-exciting gates are tried
 
 
 class ChatteringError(MixflowError, ArithmeticError):
-    """The neurons at the surface switch without end, or no choice of gates is consistent; `run` keeps what was computed."""
+    """The neurons at the surface switch without end, or no choice of gates is consistent. An ArithmeticError.
+
+    time  the time of the flow at which it happened, or None
+    run   everything computed until then, or None
+
+    Raised by `train` with a GradientFlow.
+
+    >>> import mixflow as mf
+    >>> issubclass(mf.ChatteringError, mf.MixflowError)
+    True
+    """
 
     def __init__(self, message, *, time=None, run=None):
         super().__init__(message)

@@ -22,6 +22,10 @@ class Until:
     """End a stage when `quantity` reaches `threshold`, or after `limit` units of time at the latest.
 
     quantity   "easy_margin" or "feature_margin" (must rise to the threshold) or "loss" (must fall to it)
+    threshold  a positive number, in units of the quantity
+    limit      the longest a stage may last, in units of time
+
+    Raises SpecError for another quantity and for numbers that are not positive.
 
     >>> Until("loss", 1e-3).reached(0.5)
     False
@@ -45,6 +49,7 @@ class Until:
         return bool(self.excess(value) >= 0)
 
     def spec(self):
+        """A JSON-ready description."""
         return {"quantity": self.quantity, "threshold": self.threshold, "limit": self.limit}
 
 
@@ -73,7 +78,10 @@ class ThreeStage:
     attention  stage 2: a duration, or an Until; the default waits for a feature margin of 0.2
     converge   stage 3: a duration, or an Until; the default waits for loss 1e-3
 
-    Descent looks at an event after every `save_every` steps; the flow locates it by root finding.
+    Durations are in units of time. Descent looks at an event after every `save_every` steps; the flow locates it by root
+    finding.
+
+    Raises SpecError for another method, durations that are not positive, or a flow whose `save_at` lists times.
 
     >>> ThreeStage(GradientDescent(), neurons=100, attention=500, converge=500).spec()["kind"]
     'three-stage'

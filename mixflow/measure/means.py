@@ -27,7 +27,8 @@ def mean_accuracy(margin, weight):
     easy + hard/2. Counting ties as wrong would let rounding noise of ±1e-16 move the curve.
     """
     margin = np.asarray(margin, float)
-    return mean(np.where(np.abs(margin) <= TIE, 0.5, margin > 0), weight)
+    # One minus the wrong ones: where none is wrong this is 1, whatever the rounding of weights like 1/24.
+    return 1 - mean(np.where(np.abs(margin) <= TIE, 0.5, ~(margin > 0)), weight)
 
 
 def mean(each, weight):

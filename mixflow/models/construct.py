@@ -169,10 +169,12 @@ class Evaluation:
 
     @property
     def loss_easy(self):
+        """Mean logistic loss of the easy samples."""
         return self._mean(np.logaddexp(0, -self.margin), ~self.hard)
 
     @property
     def loss_hard(self):
+        """Mean logistic loss of the hard samples."""
         return self._mean(np.logaddexp(0, -self.margin), self.hard)
 
     @property
@@ -184,10 +186,14 @@ class Evaluation:
 def construct(*, classes, target_margin=None, width=None, beta=None, B=None, C=None, bias=0.5):
     """The closed-form transformer for `classes` classes, with a certified margin on every sample.
 
+    classes        K, at least 2
     target_margin  the margin wanted; without `beta` it sets β, with `beta` it sets the scores. 1 if nothing else is given.
-    width          m; K if not given, wider networks get zero rows
+    width          m ≥ K; K if not given, wider networks get zero rows
     beta, B, C     the weights' scales, each at least 0
     bias           b ≥ 0
+
+    Returns a Construction: `margin`, `evaluate()`, `w` (2, 2K), `A` (2, 2K, 2K), `W_K`, `W_Q` (2, m, 2K).
+    Raises SpecError for a margin that the given scales cannot reach and for scores that leave float64.
 
     >>> net = construct(classes=3, target_margin=2.0)
     >>> round(net.margin, 12), round(float(net.evaluate().margin.min()), 12)

@@ -22,6 +22,8 @@ class Transformer:
     seed        of the initial weights; unused at infinite width
     dimension   d ≥ the rank of the features; the smallest possible if not given. Only model="full" spends anything on it.
 
+    Raises SpecError for a width below 1 or above ten million, a negative ω, or numbers that are not finite.
+
     >>> Transformer(width=math.inf, omega=0.3).mean_field
     True
     """

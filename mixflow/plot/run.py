@@ -2,14 +2,24 @@
 
 import numpy as np
 
+from ..checks import one_of
 from .style import COLOURS, RC, shade, time_axis
 
 
 def plot_run(run, *, scale="log"):
     """A Figure of three panels over a shared time axis: loss, w·c and w·v, attention scores (head +).
 
+    run    a Run
     scale  "log" shows the early stages, "linear" the proportions
+
+    Returns a matplotlib Figure; `.savefig(path)` writes it. Raises SpecError for another scale.
+
+    >>> import mixflow as mf
+    >>> run = mf.train(mf.Mixture(), mf.Transformer(), mf.GradientDescent(steps=300))
+    >>> [axes.get_ylabel() for axes in mf.plot_run(run).axes]
+    ['population loss', 'neuron alignment, head +', 'attention score, head +']
     """
+    one_of("scale", scale, ("log", "linear"))
     from matplotlib import rc_context
     from matplotlib.figure import Figure
 
@@ -47,9 +57,14 @@ def draw_lines(axes, data, lines, ylabel, legend="upper left"):
 
 
 def neuron_lines(data):
-    """w·c and w·v of head + (the first), averaged over the classes: label -> (colour, dash, series)."""
+    """w·c and w·v of head +, averaged over the classes: label -> (colour, dash, series); other tasks: each feature."""
+    if "w" in data and "feature" not in data.w.dims:  # a network of the user's own, whose parts have no names
+        return {}
+    if not _of_pairs(data):
+        w = _plus(data.w)
+        return _largest({f"$w\\cdot$ {name}": w.sel(feature=name).values for name in data.feature.values})
     if "w" in data:
-        w = _plus(data.w) if "head" in data.w.dims else data.w
+        w = _plus(data.w)
         kind = np.array([name[0] for name in data.feature.values])
         mean = {k: w.isel(feature=kind == k).mean("feature") for k in ("c", "v") if np.any(kind == k)}
     else:
@@ -59,20 +74,22 @@ def neuron_lines(data):
 
 
 def attention_lines(data):
-    """The identifier as key and as query, own signal and others, averaged over the classes; nothing where features do not
-    come in pairs c_k, v_k.
+    """The identifier as key and as query, own signal and others, averaged over the classes; other tasks: the largest scores.
 
     A standard transformer's scores are between tokens of its atoms, so its attention itself is shown, averaged over layers
     and heads.
     """
+    if "A" in data and not {"key", "key_token"} & set(data.A.dims):
+        return {}
     if "pair" in data.dims:
         mean = data.attention.mean(("layer", "head"))
         looks = (("own → identifier", "own", "-"), ("other → identifier", "other", "--"))
         looks += (("identifier → own", "query", "-."), ("identifier → other", "rest", ":"))
         return {pair: (colour, dash, mean.sel(pair=pair).values) for pair, colour, dash in looks}
-    kinds = [str(name)[0] for name in data.feature.values] if "A" in data else []
-    if kinds.count("c") != kinds.count("v"):
-        return {}
+    if not _of_pairs(data):
+        A = _plus(data.A)
+        names = data.feature.values
+        return _largest({f"$A$[{k}, {q}]": A.sel(key=k, query=q).values for k in names for q in names})
     own, other = _cross_scores(data)
     return {
         "$A[c_k, v_k]$  identifier as key, own signal": ("own", "-", own["cv"]),
@@ -84,9 +101,24 @@ def attention_lines(data):
 
 def _plus(array):
     """Head +, or the first where heads stand for classes; where a variant has several + heads, or values in each, their mean."""
+    if "head" not in array.dims:
+        return array
     plus = [str(name).startswith("+") for name in array["head"].values]
     picked = array.isel(head=plus if any(plus) else [0])
     return picked.mean([dim for dim in ("head", "value") if dim in picked.dims])
+
+
+def _of_pairs(data):
+    """Whether the features are identifiers and signals, as many of one as of the other, so that "own signal" means something."""
+    kinds = [str(name)[0] for name in data.feature.values] if "w" in data else ["c", "v"]
+    return set(kinds) == {"c", "v"} and kinds.count("c") == kinds.count("v")
+
+
+def _largest(series, most=6):
+    """The series that moved furthest, each with a look of its own: label -> (colour, dash, series)."""
+    furthest = sorted(series, key=lambda label: -np.abs(series[label] - series[label][0]).max())[:most]
+    looks = zip(("own", "other", "query", "v", "all", "rest"), ("-", "--", "-.", ":", "-", "--"))
+    return {label: (*look, series[label]) for label, look in zip(furthest, looks)}
 
 
 def _cross_scores(data):

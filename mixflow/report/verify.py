@@ -68,8 +68,12 @@ def _series(name, folder, series, fresh):
         if new.dtype.kind not in "fiub":
             worst = max(worst, float(not np.array_equal(old.astype(str), new.astype(str))))
             continue
-        scale = np.nanmax(np.abs(new), initial=TINY)
-        worst = max(worst, float(np.nanmax(np.abs(old - new), initial=0.0) / scale))
+        # Infinite and missing entries must be the same; as a scale they would make every difference look like nothing.
+        old, new = old.astype(float), new.astype(float)
+        apart = ~((old == new) | (np.isnan(old) & np.isnan(new)))
+        scale = np.abs(new[np.isfinite(new)]).max(initial=TINY)
+        gap = np.abs(old[apart] - new[apart]) / scale
+        worst = max(worst, float(np.where(np.isnan(gap), np.inf, gap).max(initial=0.0)))
     what = f"series {series['name']}, largest difference relative to each variable's size"
     return {**row(name, what, 0.0, worst, 1e-6), "agrees": worst <= 1e-6}
 

@@ -144,7 +144,18 @@ class SweepResult:
 
 
 def open_sweep(folder):
-    """The results in a sweep's folder, finished or not; reading disturbs nobody who is still working on it."""
+    """The results in a sweep's folder, finished or not; reading disturbs nobody who is still working on it.
+
+    folder  path of the sweep's folder, the `out` of `sweep`
+
+    Returns a SweepResult: `dataset` (run, …), `grid()` with one dimension for each axis, `trajectories()`, `failed`, `status()`.
+    Raises StoreError where there is no sweep, or one that cannot be read.
+
+    >>> import mixflow as mf
+    >>> mf.open_sweep("no-such-folder")
+    Traceback (most recent call last):
+    mixflow.errors.StoreError: no-such-folder holds no sweep: expected a folder written by mixflow sweep … --out.
+    """
     from .run import read_header
 
     header = read_header(folder)

@@ -35,14 +35,26 @@ def sweep(
 ):  # fmt: skip
     """Run every unfinished batch of a sweep in the folder `out`; returns the results, also of earlier calls.
 
-    description     a dictionary of the form of the TOML file, the file's path, or a Sweep
-    workers         local processes, one for each core if not given
-    scheduler, …    an existing Dask cluster instead (see cluster.Place)
-    max_core_hours  refuse a plan estimated above this; `force` runs it all the same
+    description     a dictionary of the form of the TOML file (docs/sweeps.md), the file's path, or a Sweep
+    out             the sweep's folder, made if it is missing
+    workers         number of local processes, one for each core if not given
+    scheduler       address of an existing Dask cluster, used instead of local processes
+    tls_ca, tls_cert, tls_key  paths of the files for a tls:// scheduler
+    dashboard       port of Dask's own page on the loopback interface; none if not given
+    max_core_hours  refuse a plan estimated above this many core-hours
+    force           True runs an absurd plan, and goes on under other library versions
     progress        True draws a bar on stderr; or a function of (done, total) runs
 
     The same call after any interruption goes on where it stopped and ends in the same bits. Batches that keep failing are
     named in `.failed` and do not stop the others.
+
+    Returns a SweepResult: `dataset`, `grid()`, `trajectories()`, `failed`. Raises SpecError for a bad description or an absurd
+    plan, StoreError for a folder that cannot be used, Interrupted on Ctrl-C with everything finished kept.
+
+    >>> import mixflow as mf
+    >>> mf.sweep({"grid": {"transformer.omega": []}}, "nowhere")
+    Traceback (most recent call last):
+    mixflow.errors.SpecError: the axis transformer.omega is empty: give at least one value, or leave the axis out.
     """
     place = Place(workers, scheduler, tls_ca, tls_cert, tls_key, dashboard)
     described = Sweep.of(description)

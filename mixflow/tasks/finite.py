@@ -24,6 +24,9 @@ class FiniteTask:
     names          n readable names; made from the tokens if not given
     loss           "logistic"; "squared" for regression; "softmax" for C classes, with one head for each of them
 
+    Raises SpecError for unknown features, empty atoms, labels other than ±1, probabilities that do not sum to one, or a Γ
+    that is not a Gram matrix.
+
     >>> task = FiniteTask(features=("c1", "v1"), atoms=[[("c1", 1), ("v1", 1)], [("c1", 1), ("v1", -1)]], labels=[1, -1])
     >>> task.names
     ('c1 +v1', 'c1 -v1')

@@ -21,6 +21,9 @@ class Mixture:
     priors   K class probabilities; uniform if not given
     gram     Γ, the 2K×2K Gram matrix of (c1..cK, v1..vK); identity (orthonormal) if not given
 
+    Raises SpecError for a K below 1, priors that do not sum to one, or a Γ that is not a Gram matrix; `population()` also
+    where the K·2^K atoms are too many to list.
+
     >>> Mixture(classes=2).population().names[1]
     'c1 +v1 -v2'
     """
@@ -82,7 +85,7 @@ class Mixture:
         )
 
     def sample(self, n, seed, *, test_fraction=0.25):
-        """Draw n samples from `seed` and split them into train and test; the result is a task of its own."""
+        """Draw n samples from `seed` and split them into train and test; the result, a Sample, is a task of its own."""
         from .sample import Sample
 
         return Sample(task=self, n=n, seed=seed, test_fraction=test_fraction)

@@ -33,6 +33,8 @@ class Mnist:
 
     Images are scaled to unit length, so that v_k compares to c_k (also after centring, then once more).
 
+    Raises SpecError for digits that repeat or have too few images, StoreError for files that are missing or altered.
+
     >>> Mnist(digits=(1, 2)).classes
     2
     """

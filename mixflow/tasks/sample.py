@@ -18,6 +18,13 @@ class Sample:
     The model ignores token order, so a sample of any size is again a finite task: its atoms are the distinct samples,
     weighted by how often each was drawn. `gram` and the flow therefore stay exact on empirical data.
 
+    task           the Mixture that is sampled
+    n              samples in all, at least 2
+    seed           of the draw and of the split, a whole number
+    test_fraction  share of the samples held out, between 0 and 1
+
+    Raises SpecError where one side of the split would be empty or the distinct samples are too many to list.
+
     >>> Sample(task=Mixture(classes=2), n=100, seed=0).train_index.shape
     (75,)
     """
