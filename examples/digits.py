@@ -5,7 +5,7 @@ import matplotlib.pyplot as plt
 import mixflow as mf
 
 task = mf.Mnist(digits=(1, 2), samples=200, test_samples=400, images=40, seed=0)
-run = mf.train(task, mf.Transformer(width=32, omega=0.8, seed=0), mf.GradientDescent(0.2, 3_000, save_every=25))
+run = mf.train(task, mf.Transformer(width=32, omega=0.8, seed=0), mf.GradientDescent(0.3, 2_000, save_every=25))
 data = run.dataset
 
 figure, axes = plt.subplots(figsize=(6, 3.6), layout="constrained")

@@ -8,7 +8,7 @@ import mixflow as mf
 classes, times = (2, 3, 4, 6, 10), []
 for K in classes:
     until = 40.0 * K**3 + 500
-    data = mf.train(mf.Mixture(classes=K), mf.Transformer(omega=0.3), mf.GradientFlow(until=until, rtol=1e-7)).dataset
+    data = mf.train(mf.Mixture(classes=K), mf.Transformer(omega=0.3), mf.GradientFlow(until=until, rtol=1e-6)).dataset
     times.append(float(np.interp(-0.1, -data.loss, data.time)))
     print(f"K = {K:2}   t = {times[-1]:.4g}")
 
