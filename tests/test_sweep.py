@@ -13,7 +13,10 @@ import pytest
 import mixflow as mf
 from mixflow.cli import main
 from mixflow.errors import SpecError, StoreError
-from mixflow.sweeping import cost
+from mixflow.sweeping import cluster, cost
+from mixflow.sweeping import run as run_module
+from mixflow.sweeping.consolidated import consolidate
+from mixflow.sweeping.cost import calibrate
 from mixflow.sweeping.manifest import DONE, FAILED, Manifest, lock, owner, part_path
 from mixflow.sweeping.plan import Plan
 from mixflow.sweeping.run import check_header, read_header, write_header
@@ -102,6 +105,44 @@ def test_learning_rates_share_lanes_and_equal_single_runs_bit_for_bit(width):
     # a flow has no learning rate, and stages end at events of their own
     staged = {"kind": "three-stage", "method": {"kind": "descent"}, "neurons": 2, "attention": 2, "converge": 2}
     assert len(planned(method=staged, grid={"method.method.learning_rate": rates}).groups) == 3
+
+
+@pytest.mark.parametrize(
+    ("classes", "width"), [(2, 4), (2, math.inf), (7, math.inf)], ids=["gram", "symmetric", "types"]
+)
+def test_series_have_the_dimensions_of_the_dataset(tmp_path, classes, width):
+    names = ["loss", "w", "A", "margin", "z", "w_sector", "A_sector"]
+    described = Sweep({"task": {"classes": classes}, "transformer": {"width": width}, "method": {"steps": 20}}
+                      | {"grid": {"transformer.omega": [0.3, 0.4]}, "output": {"series": names}})  # fmt: skip
+    plan = Plan(described)
+    write_header(tmp_path, described, plan)
+    manifest = Manifest(tmp_path, plan.batches)
+    manifest.open()
+    for batch in range(plan.batches):
+        manifest.finish(batch, *run_batch(plan.job(batch)))
+    manifest.close()
+    consolidate(mf.open_sweep(tmp_path))
+    found = mf.open_sweep(tmp_path).trajectories()
+    task, transformer = mf.Mixture(classes), mf.Transformer(width=width, omega=0.4)
+    run = mf.train(task, transformer, mf.GradientDescent(steps=20)).dataset
+    assert [name for name in names if name in run] == [name for name in names if name in found]
+    for name in found.data_vars:
+        assert found[name].dims == ("run", *run[name].dims)
+        np.testing.assert_array_equal(found[name].sel(run=1).values, run[name].values)
+        for dim in run[name].dims[1:]:
+            assert found[dim].values.tolist() == run[dim].values.tolist()
+
+
+def test_measuring_and_working_share_the_processes(tmp_path, monkeypatch):
+    started = []
+    local = cluster._local
+    monkeypatch.setattr(cluster, "_local", lambda place: started.append(place) or local(place))
+    monkeypatch.setattr(run_module, "SMALL", 0.0)  # even a tiny sweep is measured first
+    measured = []
+    monkeypatch.setattr(cost, "calibrate", lambda *args: measured.append(args) or calibrate(*args))
+    result = mf.sweep({**TINY, "seeds": {"transformer.seed": 9}, "transformer": {"width": 4}}, tmp_path, workers=1)
+    assert result.complete
+    assert len(measured) == len(started) == 1
 
 
 def test_reductions_of_the_papers_run():
@@ -208,8 +249,11 @@ def test_an_unreachable_scheduler_is_one_sentence_within_ten_seconds(tmp_path):
             scheduler="tcp://127.0.0.1:9",
         )
     assert time.perf_counter() - began < 10
+    files = {f"tls_{name}": str(tmp_path / "none.pem") for name in ("ca", "cert", "key")}
     with pytest.raises(SpecError, match="No such file"):
-        mf.sweep(TINY, tmp_path / "tls", scheduler="tls://127.0.0.1:9", tls_ca=str(tmp_path / "none.pem"))
+        mf.sweep(TINY, tmp_path / "tls", scheduler="tls://127.0.0.1:9", **files)
+    with pytest.raises(SpecError, match="--tls-cert is missing"):
+        mf.sweep(TINY, tmp_path / "tls", scheduler="tls://127.0.0.1:9", tls_ca=files["tls_ca"])
 
 
 def test_another_sweep_or_version_in_the_folder_is_refused(tmp_path):
