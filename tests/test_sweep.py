@@ -15,8 +15,8 @@ from mixflow.cli import main
 from mixflow.errors import SpecError, StoreError
 from mixflow.sweeping import cluster, cost
 from mixflow.sweeping import run as run_module
+from mixflow.sweeping.calibrate import Measured, calibrate, probe
 from mixflow.sweeping.consolidated import consolidate
-from mixflow.sweeping.cost import calibrate
 from mixflow.sweeping.manifest import DONE, FAILED, Manifest, lock, owner, part_path
 from mixflow.sweeping.plan import Plan
 from mixflow.sweeping.run import check_header, read_header, write_header
@@ -238,6 +238,45 @@ def test_absurd_plans_are_refused():
     long = cost.estimate(planned(method={"steps": 10**12, "save_every": 10**10}), ".", workers=2)
     with pytest.raises(SpecError, match="core-hours"):
         cost.refuse_absurd(long, 100)
+
+
+@pytest.mark.parametrize("every", [100, 5])
+def test_a_short_probe_tells_the_time_of_the_whole(monkeypatch, every):
+    """With a clock that only counts: 2 per step, 7 per save that is measured, 50 for a program's first call."""
+    from mixflow.sweeping import calibrate as place
+
+    traced, calls = set(), []
+
+    def counted(job):
+        method = job["method"]
+        saves = method["steps"] // method["save_every"]
+        calls.append(method["steps"])
+        first = 0 if saves in traced else 50
+        traced.add(saves)
+        return 2 * method["steps"] + 7 * saves + first
+
+    monkeypatch.setattr(place, "_timed", counted)
+    monkeypatch.setattr(place, "PROBE_SECONDS", 300)
+    monkeypatch.setattr(place, "jax", lambda: type("fake", (), {"clear_caches": staticmethod(traced.clear)}))
+    job = {"method": {"kind": "descent", "steps": 20_000, "save_every": every}}
+    seconds, first = probe(job, 20_000 * 3.0)  # the nominal step is half as long again as the true one
+    assert seconds == pytest.approx(2 * 20_000 + 7 * 20_000 / every, rel=0.01)
+    assert first == 50
+    assert max(calls) < 10_000
+
+
+def test_an_estimate_counts_everything_once(monkeypatch):
+    """Start, libraries, each program, the work, half a batch, the end."""
+    plan = planned(grid={"transformer.width": [4, math.inf], "method.steps": [4000, 8000]}, seeds={"transformer.seed": 160},
+                   output={"batch": 16})  # fmt: skip
+    measured = Measured(ready=3.0, groups=dict.fromkeys(range(len(plan.groups)), (0.5, 2.0)))
+    monkeypatch.setattr(cost, "calibrate", lambda *_: measured)
+    found = cost.estimate(plan, ".", workers=2, client="present", startup=5.0)
+    assert {group.program for group in plan.groups} == {"gram, K = 1", "symmetric, K = 1"}
+    work = 0.5 * (2 * 20 + 2 * 1) + cost.BATCH_SECONDS * plan.batches
+    start, once, tail = 5.0 * (1 + cost.END_OVER_START), 3.0 + 2 * 2.0, 2 * 0.5
+    assert found.wall_seconds == pytest.approx(start + once + work / 2 + tail / 2)
+    assert found.core_seconds == pytest.approx(work + 2 * once)
 
 
 def test_an_unreachable_scheduler_is_one_sentence_within_ten_seconds(tmp_path):

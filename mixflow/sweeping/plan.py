@@ -40,6 +40,11 @@ class Group:
     label: str
 
     @property
+    def program(self):
+        """What the compiled program depends on, near enough: the label without the length of the runs."""
+        return self.label.rsplit(", ", 1)[0]
+
+    @property
     def shape(self):
         return tuple(len(i) for i in self.indices)
 
