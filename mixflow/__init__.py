@@ -28,6 +28,7 @@ _HOME = {
     "sweep": "sweeping",
     "train": "training",
     "train_many": "training",
+    "variants": "tasks",
 }
 
 __all__ = list(_HOME)

@@ -4,8 +4,8 @@ import json
 
 import numpy as np
 
-from .measure.means import mean_accuracy, mean_loss
-from .models.forward import margin, preactivation
+from .measure.means import averages, mean, mean_accuracy
+from .models.forward import loss_of_each, margin, preactivation
 from .models.symmetric import KINDS, SECTORS, atom_types, binomial, expand, type_margin, type_preactivation
 from .provenance import provenance
 
@@ -45,7 +45,7 @@ def build(
             variables |= _feature_variables(task, expand(history, task.classes), transformer.bias)
         else:
             variables |= _type_variables(task, history, transformer.bias)
-    elif model == "tokens":
+    elif model in ("tokens", "coordinates"):
         variables |= _token_variables(task, history)
     else:
         variables |= _feature_variables(task, history, transformer.bias)
@@ -90,22 +90,22 @@ def _feature_variables(task, history, bias):
     """The standard schema: every feature, head and atom by name."""
     population = task.population()
     z = preactivation(population, history["w"], history["A"], bias)
-    m = margin(population, z)
+    m, each = margin(population, z), loss_of_each(population, z)
     variables = {
-        **_averages(m, population.probabilities, population.hard),
+        **_averages(m, population.probabilities, population.hard, each),
         "w": (("time", "head", "feature"), history["w"]),
         **{name: (("time", "head", "key", "query"), history[name]) for name in MATRICES},
         "margin": (("time", "atom"), m),
         "z": (("time", "head", "atom"), z),
     }
     if hasattr(task, "held_out"):
-        variables["loss_test"] = ("time", mean_loss(m, task.held_out))
+        variables["loss_test"] = ("time", mean(each, task.held_out))
         variables["accuracy_test"] = ("time", mean_accuracy(m, task.held_out))
     return variables
 
 
 def _token_variables(task, history):
-    """Samples with images of their own: the same names, averaged over training samples; held-out ones end in _test.
+    """Samples with tokens of their own: the same names, averaged over training samples; held-out ones end in _test.
 
     w, A, G_K and G_Q are between identifiers and class-mean images: the means over all images of what each image has.
     """
@@ -119,8 +119,8 @@ def _token_variables(task, history):
         z, sample = history[f"z{suffix}"], f"sample{suffix or '_train'}"
         on = np.maximum(z, 0)
         m = part.labels * (on[:, 0] - on[:, 1])
-        averages = _averages(m, weight, part.hard)
-        averages |= {
+        found = _averages(m, weight, part.hard)
+        found |= {
             "accuracy_easy": ("time", mean_accuracy(m, weight * ~part.hard)),
             "accuracy_hard": ("time", mean_accuracy(m, weight * part.hard)),
             "label": (sample, part.labels),
@@ -128,19 +128,16 @@ def _token_variables(task, history):
             "margin": (("time", sample), m),
             "z": (("time", "head", sample), z),
         }
-        variables |= {f"{name}{suffix}": value for name, value in averages.items()}
-    for side in ("train", "test"):  # the split: which images of the source each side may use
+        variables |= {f"{name}{suffix}": value for name, value in found.items()}
+    for side in (
+        ("train", "test") if hasattr(task, "split") else ()
+    ):  # the split: which images of the source each side may use
         variables[f"{side}_images"] = (f"image_{side}", np.concatenate(task.split[side]))
     return variables
 
 
-def _averages(m, p, hard):
-    return {
-        "loss": ("time", mean_loss(m, p)),
-        "accuracy": ("time", mean_accuracy(m, p)),
-        "loss_easy": ("time", mean_loss(m, p * ~hard)),
-        "loss_hard": ("time", mean_loss(m, p * hard)),
-    }
+def _averages(m, p, hard, each=None):
+    return {name: ("time", series) for name, series in averages(m, p, hard, each).items()}
 
 
 def _sector_variables(history):
@@ -168,7 +165,7 @@ def _coordinates(task, variables):
     dims = {dim for names, _ in variables.values() for dim in ([names] if isinstance(names, str) else names)}
     found = {}
     if "head" in dims:
-        found["head"] = list(HEADS)
+        found["head"] = list(getattr(task, "heads", HEADS))
     if "feature" in dims:
         features = list(task.population().features)
         found |= {"feature": features, "key": features, "query": features}

@@ -32,15 +32,34 @@ def forward(X, present, w, A, bias):
     return bias + (phi @ w[..., None])[..., 0], P, phi
 
 
+def logistic(y, on):
+    """Loss of every atom (n,) and its derivative by ReLU(z_h), (h, n); so for each loss."""
+    F = on[0] - on[1]
+    slope = -y * np.exp(-np.logaddexp(0, y * F))
+    return np.logaddexp(0, -y * F), np.stack([slope, -slope])
+
+
+def squared(y, on):
+    F = on[0] - on[1]
+    return 0.5 * (F - y) ** 2, np.stack([F - y, y - F])
+
+
+def softmax(y, on):
+    P = np.exp(on) / np.exp(on).sum(axis=0)
+    own = np.array([[c == label for label in y] for c in range(len(on))], float)
+    return -np.log((P * own).sum(axis=0)), P - own
+
+
+COSTS = {"logistic": logistic, "squared": squared, "softmax": softmax}
+
+
 def loss_and_gradient(task, w, A, bias, data=None):
     """Population loss, ∂loss/∂w (h, F) and g = ∂loss/∂A (h, F, F), by hand; ReLU'(0) = 0."""
     task = task.population()
     X, present = data or tokens(task)
     z, P, phi = forward(X, present, w, A, bias)
-    margin = task.labels * (np.maximum(z[0], 0) - np.maximum(z[1], 0))
-    loss = task.probabilities @ np.logaddexp(0, -margin)
-    slope = -task.probabilities * task.labels * np.exp(-np.logaddexp(0, margin))  # ∂loss/∂F
-    dz = np.stack([slope, -slope]) * (z > 0)  # (h, n)
+    each, slopes = COSTS[task.loss](task.labels, np.maximum(z, 0))
+    loss, dz = task.probabilities @ each, task.probabilities * slopes * (z > 0)  # dz (h, n)
     g_w = (dz[:, None] @ phi)[:, 0]
     u = (X @ w[:, None, :, None])[..., 0]  # (h, n, key)
     o = u[:, :, None, :] @ P  # (h, n, 1, query)
@@ -103,7 +122,7 @@ def full_descent(task, transformer, learning_rate, steps):
     finite, eta = task.population(), learning_rate
     Phi, data = embedding(finite, transformer.dimension), tokens(finite)
     W_K, W_Q = draw_weights(transformer, finite)
-    w = np.zeros((2, len(Phi)))
+    w = np.zeros((len(W_K), len(Phi)))
     for _ in range(steps):
         A = np.einsum("hmi,hmj->hij", W_K @ Phi, W_Q @ Phi)
         _, g_w, g = loss_and_gradient(finite, w @ Phi, A, transformer.bias, data)

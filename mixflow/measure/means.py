@@ -7,9 +7,16 @@ import numpy as np
 TIE = 1e-12
 
 
+def averages(margin, weight, hard, each=None):
+    """loss, accuracy, loss_easy and loss_hard by name; `each` (…, n) is the loss of every atom, logistic if not given."""
+    each = np.logaddexp(0, -np.asarray(margin, float)) if each is None else each
+    parts = {"loss": weight, "loss_easy": weight * ~hard, "loss_hard": weight * hard}
+    return {"accuracy": mean_accuracy(margin, weight), **{name: mean(each, part) for name, part in parts.items()}}
+
+
 def mean_loss(margin, weight):
     """Mean logistic loss log(1 + e^{-yF}) from margins (…, n) and weights (n,); NaN if the weights are all zero."""
-    return _mean(np.logaddexp(0, -np.asarray(margin, float)), weight)
+    return mean(np.logaddexp(0, -np.asarray(margin, float)), weight)
 
 
 def mean_accuracy(margin, weight):
@@ -20,10 +27,11 @@ def mean_accuracy(margin, weight):
     easy + hard/2. Counting ties as wrong would let rounding noise of ±1e-16 move the curve.
     """
     margin = np.asarray(margin, float)
-    return _mean(np.where(np.abs(margin) <= TIE, 0.5, margin > 0), weight)
+    return mean(np.where(np.abs(margin) <= TIE, 0.5, margin > 0), weight)
 
 
-def _mean(each, weight):
+def mean(each, weight):
+    """Weighted mean over the last axis; NaN if the weights are all zero."""
     weight = np.asarray(weight, float)
     total = weight.sum()
     if total == 0:

@@ -6,20 +6,26 @@ dataset, with names on every axis.
 
 import numpy as np
 
+from ..errors import SpecError
 from ..models import forward
 from ..models.forward import features as attention_features  # φ_h(a), (..., head, atom, F)
-from .means import mean_accuracy, mean_loss
+from .means import averages, mean_accuracy
 
 
-def losses(task, margin):
-    """Mean logistic loss over "all", "easy" and "hard" samples from y·F (..., n); NaN where there are none."""
+def losses(task, margin, each=None):
+    """Mean loss over "all", "easy" and "hard" samples from y·F (..., n); NaN where there are none.
+
+    each  (..., n) the loss of every atom, as `forward.loss_of_each` gives it; logistic from the margin if not given
+    """
     task = task.population()
-    p, hard = task.probabilities, task.hard
-    return {"all": mean_loss(margin, p), "easy": mean_loss(margin, p * ~hard), "hard": mean_loss(margin, p * hard)}
+    if each is None and task.loss != "logistic":
+        raise SpecError(f"loss = {task.loss!r}: the margin does not give it; pass each=forward.loss_of_each(task, z).")
+    found = averages(margin, task.probabilities, task.hard, each)
+    return {"all": found["loss"], "easy": found["loss_easy"], "hard": found["loss_hard"]}
 
 
 def accuracy(task, margin):
-    """Probability that the sign of F is the label, from y·F (..., n); F = 0 counts as half."""
+    """Probability that the margin (y·F) is positive, from margins (..., n); F = 0 counts as half."""
     return mean_accuracy(margin, task.population().probabilities)
 
 
@@ -75,7 +81,8 @@ def observe(dataset, task):
     order = lambda name, *dims: dataset[name].transpose(*lead, *dims).values  # noqa: E731
     margin, w = order("margin", "atom"), order("w", "head", "feature")
     A = order("A", "head", "key", "query")
-    loss, align = losses(task, margin), alignment(task, w)
+    each = None if task.loss == "logistic" else forward.loss_of_each(task, order("z", "head", "atom"))
+    loss, align = losses(task, margin, each), alignment(task, w)
     c = np.array(task.features)[identifiers(task)]
     variables = {
         "loss": (lead, loss["all"]),

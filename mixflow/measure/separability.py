@@ -134,6 +134,10 @@ def feature_points(task, A, *, samples="hard", heads="both"):
     """The points whose separability is asked, in orthonormal coordinates (..., n', d), and their labels (n',)."""
     one_of("heads", heads, ("both", "+", "-"))
     task = task.population()
+    if task.loss != "logistic":
+        raise SpecError(
+            f"loss = {task.loss!r}: separability is about labels +1 and -1; use a task with loss='logistic'."
+        )
     chosen = _chosen(task, samples)
     phi = features(task, A)[..., chosen, :] @ embedding(task).T  # (..., h, n', d)
     plus, minus = phi[..., 0, :, :], phi[..., 1, :, :]

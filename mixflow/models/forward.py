@@ -1,13 +1,15 @@
 """The exact forward pass on Gram states, in NumPy, vectorised over any leading axes (docs/mathematics.md §2, §8).
 
-Shapes: `...` are leading axes (time, run); h = 2 heads ("+", "-"); n atoms; T token types τ = (feature, coefficient);
-F features. `A` is (..., h, F, F) with row = key and column = query, `w` is (..., h, F). `task` is anything with
-`population()`. Every number depends on its own slice of the leading axes only, so a batch equals its members bit for
-bit."""
+Shapes: `...` are leading axes (time, run); h heads, "+" and "-" or one for each class; n atoms; T token types
+τ = (feature, coefficient); F features. `A` is (..., h, F, F) with row = key and column = query, `w` is (..., h, F). `task` is
+anything with `population()`. Every number depends on its own slice of the leading axes only, so a batch equals its
+members bit for bit.
+"""
 
 import numpy as np
 
 from ..errors import SpecError
+from .loss import cost, right
 
 CHUNK = 2**22  # float64 entries (32 MiB) in the largest temporary: K = 8 × 2000 times would otherwise want 1.6 GB
 
@@ -64,12 +66,23 @@ def preactivation(task, w, A, bias):
 
 
 def margin(task, z):
-    """y·F = y (ReLU z_+ − ReLU z_-): (..., n) from z (..., h, n)."""
+    """y·F = y (ReLU z_+ − ReLU z_-): (..., n) from z (..., h, n); what it is for the other losses, `loss.right` says."""
+    task, on = _answers(task, z)
+    return right(task.loss, task.labels, on)
+
+
+def loss_of_each(task, z):
+    """The loss of every atom, (..., n) from z (..., h, n)."""
+    task, on = _answers(task, z)
+    return cost(task.loss, task.labels, on)
+
+
+def _answers(task, z):
     task, z = task.population(), np.asarray(z, float)
-    if z.ndim < 2 or z.shape[-2:] != (2, len(task.labels)):
-        raise SpecError(f"z has shape {z.shape}: expected (..., 2, {len(task.labels)}), heads by atoms.")
-    on = np.maximum(z, 0)
-    return task.labels * (on[..., 0, :] - on[..., 1, :])
+    H, n = len(task.heads), len(task.labels)
+    if z.ndim < 2 or z.shape[-2:] != (H, n):
+        raise SpecError(f"z has shape {z.shape}: expected (..., {H}, {n}), heads by atoms.")
+    return task, np.maximum(z, 0)
 
 
 def _checked(task, A):

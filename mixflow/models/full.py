@@ -4,11 +4,15 @@ import numpy as np
 
 from ..errors import SpecError
 from ..jaxed import jax
+from . import loss as losses
 from .transformer import draw_weights, embedding
 
 
 class Full:
-    """Descent on w (2, d), W_K and W_Q (2, m, d); full batch, or minibatches of `batch_size` drawn from `batch_seed`."""
+    """Descent on w (H, d), W_K and W_Q (H, m, d), H = 2 heads or one for each class.
+
+    Full batch, or minibatches of `batch_size` drawn from `batch_seed`.
+    """
 
     name = "full"
     lanes = 1
@@ -22,14 +26,21 @@ class Full:
         """What the compiled program depends on."""
         task = self.task
         arrays = (task.token_feature, task.token_coefficient, task.count, task.labels, task.gram)
-        return self.name, self.tie_values, self.batch_size, *(array.tobytes() for array in arrays), task.count.shape
+        return (
+            self.name,
+            self.tie_values,
+            self.batch_size,
+            task.loss,
+            *(array.tobytes() for array in arrays),
+            task.count.shape,
+        )
 
     def start(self, transformer):
-        """Initial weights: W_K, W_Q (2, m, d) with entries N(0, ω²/m), w = 0."""
+        """Initial weights: W_K, W_Q (H, m, d) with entries N(0, ω²/m), w = 0."""
         if transformer.mean_field:
             raise SpecError("model='full' with width=inf: infinitely many weights cannot be stored; use model='gram'.")
         W_K, W_Q = draw_weights(transformer, self.task)
-        return {"w": np.zeros((2, W_K.shape[-1])), "W_K": W_K, "W_Q": W_Q}
+        return {"w": np.zeros((len(W_K), W_K.shape[-1])), "W_K": W_K, "W_Q": W_Q}
 
     def parameters(self, transformers, eta_w, eta_A):
         """Arrays the step reads besides the state."""
@@ -59,7 +70,7 @@ class Full:
     def observe(self, state, parameters):
         """The Gram state of the weights in feature coordinates, as `Gram` would record it."""
         jnp, Φ = jax().numpy, parameters["embedding"]
-        K, Q = state["W_K"] @ Φ, state["W_Q"] @ Φ  # (2, m, F)
+        K, Q = state["W_K"] @ Φ, state["W_Q"] @ Φ  # (H, m, F)
         inner = lambda X, Y: jnp.einsum("hmi,hmj->hij", X, Y)  # noqa: E731
         return {"w": state["w"] @ Φ, "A": inner(K, Q), "G_K": inner(K, K), "G_Q": inner(Q, Q)}
 
@@ -89,17 +100,19 @@ class Full:
         return jnp.bincount(drawn, length=len(p)) / self.batch_size
 
     def loss(self, state, parameters, weight):
-        """Mean logistic loss over the atoms; softmax over keys, average over queries (docs/mathematics.md §2)."""
+        """Mean loss over the atoms; softmax over keys, average over queries (docs/mathematics.md §2)."""
         J, task = jax(), self.task
         jnp = J.numpy
         M, L = task.count, task.length
         tokens = task.token_coefficient[:, None] * parameters["embedding"].T[task.token_feature]  # (T, d) token vectors
-        K, Q = tokens @ jnp.swapaxes(state["W_K"], 1, 2), tokens @ jnp.swapaxes(state["W_Q"], 1, 2)  # (2, T, m)
+        K, Q = tokens @ jnp.swapaxes(state["W_K"], 1, 2), tokens @ jnp.swapaxes(state["W_Q"], 1, 2)  # (H, T, m)
         S = jnp.einsum("hkm,hqm->hkq", K, Q)
         # A key that stands M times in an atom counts M times; one that is absent gets score -inf.
         log_count = np.log(M, where=M > 0, out=np.full(M.shape, -np.inf))
-        P = J.nn.softmax(S[:, None] + log_count[None, :, :, None], axis=2)  # (2, n, key, query)
+        P = J.nn.softmax(S[:, None] + log_count[None, :, :, None], axis=2)  # (H, n, key, query)
         value = jnp.einsum("hd,td->ht", state["w"], tokens)
         z = parameters["bias"] + jnp.einsum("hk,hakq,aq->ha", value, P, M / L[:, None])
+        if task.loss != "logistic":
+            return jnp.sum(weight * losses.cost(task.loss, task.labels, J.nn.relu(z), jnp))
         F = J.nn.relu(z[0]) - J.nn.relu(z[1])
         return jnp.sum(weight * J.nn.softplus(-task.labels * F))

@@ -4,9 +4,9 @@ A ReLU network's gradient flow is smooth once every neuron's gate is fixed, so t
 the gates as an argument. Two models supply one, `gram_field` (any finite task) and `symmetric_field` (any K): each
 gives its own z(w, A) as a JAX function plus a few constants, and everything else is stated here once.
 
-    state   y = (w, A, G_K, G_Q) flat, float64; two blocks (heads, or sectors) of f×f matrices
-    gates   2n numbers, one for each row of a (2, n) table whose columns are samples; a sample's margin is
-            sign · (ReLU z[0] − ReLU z[1]), and gate i enters the loss gradient as  r_i · gate_i · ∇z_i
+    state   y = (w, A, G_K, G_Q) flat, float64; H blocks (2 heads or sectors, C heads for C classes) of f×f matrices
+    gates   Hn numbers, one for each entry of an (H, n) table whose columns are samples. Two rows decide the margin
+            label · (ReLU z[0] − ReLU z[1]); gate i enters the loss gradient as  r_i · gate_i · ∇z_i
     field   y' = move(Σ_i r_i gate_i ∇z_i),  where `move` applies the lines of §3 and is linear
     B       z' = B gates,  B_ij = −N_ij r_j,  N = the neural-tangent Gram matrix of the z (symmetric, semi-definite)
 
@@ -20,6 +20,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ..jaxed import jax as configured
+from . import loss as losses
 
 # Relative; leaves |dz/dt| ≤ RIDGE · N · r on the surface and makes dependent ∇z (twins by symmetry) harmless.
 RIDGE = 1e-12
@@ -34,13 +35,14 @@ class GatedField:
     """One model's gated field; built by `gram_field` or `symmetric_field`.
 
     model      "gram" or "symmetric"
-    surface    z(numpy or jax.numpy, constants, w, A) -> (..., 2, n); part of the compilation key
-    constants  what `surface` reads, with sign (n,), weight (n,), metric_w, rate (2,) and Gamma (or None for identity)
-    shape_w    the shape of w in `unpack`: (2, F) or (2,)
+    surface    z(numpy or jax.numpy, constants, w, A) -> (..., H, n); part of the compilation key
+    constants  what `surface` reads, with label (n,), weight (n,), metric_w, rate (H,) and Gamma (or None for identity)
+    shape_w    the shape of w in `unpack`: (H, F) or (2,)
     size       f, the side of A, G_K, G_Q
     y0         the start
-    gate_names 2n pairs (head, atom)
-    loss_weight  factor from Σ weight · log-loss to the loss
+    gate_names Hn pairs (head, atom)
+    loss_kind  "logistic", "squared" or "softmax"
+    loss_weight  factor from Σ weight · loss of a sample to the loss
     """
 
     model: str
@@ -50,20 +52,18 @@ class GatedField:
     size: int
     y0: np.ndarray
     gate_names: tuple
+    loss_kind: str = "logistic"
     loss_weight: float = 1.0
     train_w: bool = True
     train_attention: bool = True
     device: dict = field(init=False, repr=False)  # the constants as device arrays
-    heads: tuple = field(init=False, repr=False)  # the gates of each head
     functions: tuple = field(init=False, repr=False)  # z and evaluate for JAX to compile, evaluate compiled
 
     def __post_init__(self):
         jax = configured()
         put = lambda name, value: object.__setattr__(self, name, value)  # noqa: E731 (the dataclass is frozen)
         put("device", {k: None if v is None else jax.numpy.asarray(v) for k, v in self.constants.items()})
-        names = [head for head, _ in self.gate_names]
-        put("heads", tuple(np.flatnonzero([name == head for name in names]) for head in sorted(set(names))))
-        put("functions", _evaluation(self.surface, self.shape_w, self.size))
+        put("functions", _evaluation(self.surface, self.shape_w, self.size, self.loss_kind))
 
     @property
     def n_gates(self):
@@ -72,15 +72,15 @@ class GatedField:
     def unpack(self, Y):
         """w, A, G_K, G_Q of one state (size,) or many (..., size), by name."""
         Y = np.asarray(Y)
-        f, nw = self.size, int(np.prod(self.shape_w))
-        lead, block = Y.shape[:-1], 2 * f * f
+        f, nw, H = self.size, int(np.prod(self.shape_w)), self.shape_w[0]
+        lead, block = Y.shape[:-1], H * f * f
         parts = {"w": Y[..., :nw].reshape(*lead, *self.shape_w)}
         for i, name in enumerate(("A", "G_K", "G_Q")):
-            parts[name] = Y[..., nw + i * block : nw + (i + 1) * block].reshape(*lead, 2, f, f)
+            parts[name] = Y[..., nw + i * block : nw + (i + 1) * block].reshape(*lead, H, f, f)
         return parts
 
     def z(self, Y):
-        """(..., 2n) pre-activations of one state or many."""
+        """(..., Hn) pre-activations of one state or many."""
         parts = self.unpack(np.asarray(Y, float))
         with np.errstate(over="ignore", invalid="ignore"):  # a state beyond float64 gives NaN, which the flow reports
             z = self.surface(np, self.constants, parts["w"], parts["A"])
@@ -88,35 +88,30 @@ class GatedField:
 
     def loss(self, Y):
         """(...) population loss of one state or many."""
-        z = np.maximum(self.z(Y), 0)
-        n = self.n_gates // 2
-        margin = np.asarray(self.constants["sign"]) * (z[..., :n] - z[..., n:])
-        return self.loss_weight * np.logaddexp(0, -margin) @ np.asarray(self.constants["weight"])
+        on, labels = np.maximum(self.z(Y), 0), np.asarray(self.constants["label"])
+        each = losses.cost(self.loss_kind, labels, on.reshape(*on.shape[:-1], -1, len(labels)))
+        return self.loss_weight * each @ np.asarray(self.constants["weight"])
 
     def velocity(self, y, gates):
-        """y' for any gates (2n,) in [0, 1], linear in them at fixed margins; a gate that is not 1 counts as sliding or off.
+        """y' for any gates (Hn,) in [0, 1], linear in them at fixed margins; a gate that is not 1 counts as sliding or off.
 
         This is the plain statement of the field; the solver compiles `evaluate` into its steps.
         """
-        return np.asarray(self.functions[2](self.device, y, self.put(gates), *self.put_indices(())).dy)
+        return np.asarray(self.functions[2](self.device, y, np.asarray(gates, float), *self.put_indices(())).dy)
 
     def B(self, y, gates):
-        """(2n, 2n) with dz/dt = B gates at the margins of state y, where neurons with gate 0 count as silent."""
+        """(Hn, Hn) with dz/dt = B gates at the margins of state y, where neurons with gate 0 count as silent."""
         index, real = self.put_indices(range(self.n_gates))
-        found = self.functions[2](self.device, y, self.put(gates), index, real)
+        found = self.functions[2](self.device, y, np.asarray(gates, float), index, real)
         n = self.n_gates
         return -np.asarray(found.N)[:n, :n] * np.asarray(found.r)[:n]
-
-    def put(self, gates):
-        """The gates as a device array, so that a mode pays for the transfer once."""
-        return configured().device_put(np.asarray(gates, float))
 
     def put_indices(self, indices):
         """Indices padded to 0, 4, 8, 16, …, and 1.0 where an entry is real: a few shapes serve every sliding set."""
         return _padded(tuple(int(i) for i in indices))
 
     def invariants(self, Y):
-        """(..., 2) each: the conserved tr(C²) and tr(C) of every head or sector, and the size of their terms (§3).
+        """(..., H) each: the conserved tr(C²) and tr(C) of every head or sector, and the size of their terms (§3).
 
         With Γ ≠ I they read tr((Γ⁺G_K)²) − 2 tr(Γ⁺AΓ⁺Aᵀ) + tr((Γ⁺G_Q)²) and tr(Γ⁺G_K) − tr(Γ⁺G_Q): the part of
         C = W_K W_Kᵀ − W_Q W_Qᵀ inside the span of the features, conserved since the rest of C never moves.
@@ -187,7 +182,7 @@ class Evaluation(NamedTuple):
 
     dy     y' with the chosen gates at the share λ that holds their dz/dt = 0
     share  (s,) that λ
-    z      (2n,)
+    z      (Hn,)
     v, N, r   dz/dt = v − N (r · gate) over the chosen gates
     """
 
@@ -200,22 +195,24 @@ class Evaluation(NamedTuple):
 
 
 @lru_cache(maxsize=64)
-def _evaluation(surface, shape_w, f):
+def _evaluation(surface, shape_w, f, kind):
     """The function behind every call of one model; constants are arguments, so tasks of equal shapes share a compilation."""
     jax = configured()
     jnp = jax.numpy
-    nw = int(np.prod(shape_w))
-    block = 2 * f * f
+    nw, H = int(np.prod(shape_w)), shape_w[0]
+    block = H * f * f
 
     def split(y):
         w, rest = y[:nw], y[nw:]
-        return w, *(rest[i * block : (i + 1) * block].reshape(2, f, f) for i in range(3))
+        return w, *(rest[i * block : (i + 1) * block].reshape(H, f, f) for i in range(3))
 
     def residual(c, z, gates):
         # r_i = ∂loss/∂(ReLU z_i). A neuron that is off or sliding adds nothing, whichever side of 0 a trial step puts
         # it on: the field of a mode is then smooth across the mode's end, where its solver must be able to look.
-        active = (jnp.where(gates == 1, z, 0)).reshape(2, -1)
-        pull = c["weight"] * jax.nn.sigmoid(-c["sign"] * (active[0] - active[1])) * c["sign"]
+        active = (jnp.where(gates == 1, z, 0)).reshape(-1, len(c["label"]))
+        if kind != "logistic":
+            return (c["weight"] * losses.slope(kind, c["label"], active)).ravel()
+        pull = c["weight"] * jax.nn.sigmoid(-c["label"] * (active[0] - active[1])) * c["label"]
         return jnp.concatenate([-pull, pull])
 
     def move(c, y, g_w, g):

@@ -6,6 +6,7 @@ Equal to training every weight, step for step.
 import numpy as np
 
 from ..jaxed import jax
+from . import loss as losses
 from .lanes import LANES, exp, logistic, product, stages, transpose
 from .transformer import start
 
@@ -15,7 +16,7 @@ UNROLL = 24  # atoms up to which sums are written out (K ≤ 3); beyond, a matri
 class Gram:
     """Gradient descent on the Gram state of one finite task, `LANES` runs at a time.
 
-    Both heads lie side by side in the last axis: index h·LANES + lane, h = 0 for head +, 1 for head -.
+    The heads lie side by side in the last axis: index h·LANES + lane, h = 0 for head +, 1 for head -.
     """
 
     name = "gram"
@@ -23,37 +24,52 @@ class Gram:
 
     def __init__(self, task, tie_values=False):
         self.task, self.tie_values = task, tie_values
-        self.rows = Rows(task.count, task.length)
+        self.heads = len(task.heads)
         self.orthonormal = np.array_equal(task.gram, np.eye(len(task.gram)))  # then no product with Γ is compiled
+        self.rows = Rows(task.count, task.length)
 
     @property
     def key(self):
         """What the compiled program depends on; probabilities, Γ, learning rate and bias are arguments of it."""
         task = self.task
         arrays = (task.token_feature, task.token_coefficient, task.count, task.labels)
-        return self.name, self.tie_values, self.orthonormal, *(array.tobytes() for array in arrays), task.count.shape
+        return (
+            self.name,
+            self.tie_values,
+            self.orthonormal,
+            task.loss,
+            len(task.features),
+            *(array.tobytes() for array in arrays),
+            task.count.shape,
+        )
 
     def start(self, transformer):
-        """The initial state of one run: w (2, F), A, G_K, G_Q (2, F, F)."""
+        """The initial state of one run: w (H, F), A, G_K, G_Q (H, F, F)."""
         return start(transformer, self.task)
 
     def parameters(self, transformers, eta_w, eta_A):
         """Arrays the step reads besides the state, for `LANES` runs; a rate of zero freezes that part of the model."""
         bias = np.array([transformer.bias for transformer in transformers])
         lanes = {"bias": bias, "eta_w": eta_w, "eta_A": eta_A}
-        shared = {"probability": self.task.probabilities, **({} if self.orthonormal else {"gram": self.task.gram})}
-        return shared | {name: np.tile(x, 2) for name, x in lanes.items()}
+        gram = {} if self.orthonormal else {"gram": self.task.gram}
+        return {
+            "probability": self.task.probabilities,
+            **gram,
+            **{name: np.tile(x, self.heads) for name, x in lanes.items()},
+        }
 
     def stack(self, states):
-        """`LANES` states of single runs -> one state with lanes: w (F, 2·LANES), A, G_K, G_Q (F, F, 2·LANES)."""
+        """`LANES` states of single runs -> one state with lanes: w (F, H·LANES), A, G_K, G_Q (F, F, H·LANES)."""
+        heads = range(self.heads)
         return {
-            name: np.concatenate([np.stack([state[name][h] for state in states], axis=-1) for h in (0, 1)], axis=-1)
+            name: np.concatenate([np.stack([state[name][h] for state in states], axis=-1) for h in heads], axis=-1)
             for name in ("w", "A", "G_K", "G_Q")
         }
 
     def unstack(self, saved, lane):
-        """The history of one lane: (saves, F, …, 2·LANES) -> (saves, 2, F, …)."""
-        return {name: np.stack([x[..., lane], x[..., LANES + lane]], axis=1) for name, x in saved.items()}
+        """The history of one lane: (saves, F, …, H·LANES) -> (saves, H, F, …)."""
+        places = [h * LANES + lane for h in range(self.heads)]
+        return {name: np.stack([x[..., i] for i in places], axis=1) for name, x in saved.items()}
 
     final = staticmethod(lambda state: {})  # the history itself holds the whole state
 
@@ -83,7 +99,7 @@ class Gram:
         }
 
     def gradient(self, w, A, parameters):
-        """∂loss/∂w (F, lanes) and g = ∂loss/∂A (F, F, lanes), both heads, in feature coordinates.
+        """∂loss/∂w (F, lanes) and g = ∂loss/∂A (F, F, lanes), all heads, in feature coordinates.
 
         The lines of docs/mathematics.md §8, each a stage: computed once and stored.
 
@@ -121,7 +137,15 @@ class Gram:
     def gate(self, stage, z, probability):
         """∂loss/∂z_h of every atom, (n, lanes): the residual where the neuron is on, 0 where it is off."""
         jnp, y, head = jax().numpy, self.task.labels[:, None], np.array([1.0, -1.0])[:, None]
-        heads = lambda z: z.reshape(-1, 2, LANES)  # noqa: E731
+        heads = lambda z: z.reshape(-1, self.heads, LANES)  # noqa: E731
+        if self.task.loss != "logistic":
+
+            def slope(z, probability):
+                on = jnp.maximum(heads(z), 0.0).T  # (LANES, H, n)
+                return (probability * losses.slope(self.task.loss, self.task.labels, on)).T
+
+            slopes = stage(slope, z, probability)
+            return stage(lambda z, x: jnp.where(heads(z) > 0, x, 0.0).reshape(z.shape), z, slopes)
 
         def residual(z, probability):
             on = jnp.maximum(heads(z), 0.0)

@@ -35,7 +35,7 @@ def symmetric_field(task, transformer, *, train_w=True, train_attention=True):
         # On one class's diagonal and off-diagonal entry:  x = (common + (K−1) contrast)/K,  y = (common − contrast)/K.
         "mix": np.array([[1.0, K - 1.0], [1.0, -1.0]]) / K,
         "bias": float(transformer.bias),
-        "sign": np.ones(K),
+        "label": np.ones(K),
         "weight": binomial / 2,  # the loss moves through both heads alike, so head + owns half of its derivative
         "metric_w": metric / K * train_w,  # K equal entries share the derivative by the common value
         "rate": np.array([1.0, 1.0 / max(K - 1, 1)]) * train_attention,  # dimension of each sector

@@ -97,21 +97,22 @@ def draw_weights(transformer, task):
     Phi = embedding(task, transformer.dimension)
     d = len(Phi)
     F = min(d, len(task.features))
+    H = len(task.heads)
     rng = np.random.default_rng(transformer.seed)
     scale = transformer.omega / math.sqrt(m)
-    seen = rng.standard_normal((2, 2, m, F))
-    rest = rng.standard_normal((2, 2, m, d - F))
+    seen = rng.standard_normal((2, H, m, F))
+    rest = rng.standard_normal((2, H, m, d - F))
     W_K, W_Q = scale * np.concatenate([seen, rest], axis=-1)
     return W_K, W_Q
 
 
 def start(transformer, task):
-    """The initial Gram state of each head in feature coordinates: w (2, F), A, G_K, G_Q (2, F, F) (docs/mathematics.md §3)."""
-    F = len(task.features)
+    """The initial Gram state of each head in feature coordinates: w (H, F), A, G_K, G_Q (H, F, F) (docs/mathematics.md §3)."""
+    F, H = len(task.features), len(task.heads)
     if transformer.mean_field:
-        G = np.broadcast_to(transformer.omega**2 * task.gram, (2, F, F)).copy()
-        return {"w": np.zeros((2, F)), "A": np.zeros((2, F, F)), "G_K": G, "G_Q": G.copy()}
+        G = np.broadcast_to(transformer.omega**2 * task.gram, (H, F, F)).copy()
+        return {"w": np.zeros((H, F)), "A": np.zeros((H, F, F)), "G_K": G, "G_Q": G.copy()}
     Phi = embedding(task, transformer.dimension)
     W_K, W_Q = (W @ Phi for W in draw_weights(transformer, task))
     inner = lambda X, Y: np.einsum("hmi,hmj->hij", X, Y)  # noqa: E731
-    return {"w": np.zeros((2, F)), "A": inner(W_K, W_Q), "G_K": inner(W_K, W_K), "G_Q": inner(W_Q, W_Q)}
+    return {"w": np.zeros((H, F)), "A": inner(W_K, W_Q), "G_K": inner(W_K, W_K), "G_Q": inner(W_Q, W_Q)}

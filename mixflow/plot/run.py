@@ -47,9 +47,9 @@ def draw_lines(axes, data, lines, ylabel, legend="upper left"):
 
 
 def neuron_lines(data):
-    """w·c and w·v of head +, averaged over the classes: label -> (colour, dash, series)."""
+    """w·c and w·v of head + (the first), averaged over the classes: label -> (colour, dash, series)."""
     if "w" in data:
-        w = data.w.sel(head="+")
+        w = data.w.isel(head=0)
         kind = np.array([name[0] for name in data.feature.values])
         mean = {k: w.isel(feature=kind == k).mean("feature") for k in ("c", "v") if np.any(kind == k)}
     else:
@@ -59,7 +59,11 @@ def neuron_lines(data):
 
 
 def attention_lines(data):
-    """The identifier as key and as query, own signal and others, averaged over the classes."""
+    """The identifier as key and as query, own signal and others, averaged over the classes; nothing where features do not
+    come in pairs c_k, v_k."""
+    kinds = [str(name)[0] for name in data.feature.values] if "A" in data else []
+    if kinds.count("c") != kinds.count("v"):
+        return {}
     own, other = _cross_scores(data)
     return {
         "$A[c_k, v_k]$  identifier as key, own signal": ("own", "-", own["cv"]),
@@ -79,7 +83,7 @@ def _cross_scores(data):
         return {x: found[x].sel(sector="contrast").values + other[x] for x in found}, other
     names = [str(name) for name in data.feature.values]
     c, v = ([i for i, name in enumerate(names) if name[0] == k] for k in "cv")
-    A = data.A.sel(head="+").values
+    A = data.A.isel(head=0).values
     blocks = {"cv": A[:, c][:, :, v], "vc": A[:, v][:, :, c]}
     K = len(c)
     own = {x: np.einsum("tkk->t", block) / K for x, block in blocks.items()}

@@ -5,12 +5,13 @@ from ..dynamics.descent import GradientDescent
 from ..dynamics.flow import GradientFlow
 from ..dynamics.three_stage import ThreeStage
 from ..errors import SpecError
+from ..models.coordinates import Coordinates
 from ..models.full import Full
 from ..models.gram import Gram
 from ..models.symmetric import Symmetric
 from ..models.tokens import TokenModel
 from ..models.transformer import Transformer
-from ..tasks import FiniteTask, Mixture, Mnist, Sample
+from ..tasks import FiniteTask, Mixture, Mnist, NoisyMixture, Sample
 from . import MODELS
 
 
@@ -19,7 +20,7 @@ def checked(task, transformer, method):
     transformer = Transformer() if transformer is None else transformer
     method = GradientDescent() if method is None else method
     for name, value, kinds in (
-        ("task", task, (Mixture, Sample, FiniteTask, Mnist)),
+        ("task", task, (Mixture, Sample, FiniteTask, Mnist, NoisyMixture)),
         ("transformer", transformer, (Transformer,)),
         ("method", method, (GradientDescent, GradientFlow, ThreeStage)),
     ):
@@ -34,6 +35,8 @@ def choose(task, transformer, method, model="auto"):
     inner = method.method if isinstance(method, ThreeStage) else method
     if isinstance(task, Mnist):
         return _choose_tokens(task, transformer, inner, model)
+    if isinstance(task, NoisyMixture):
+        return _choose_noisy(task, transformer, method, model)
     if isinstance(inner, GradientFlow) and model == "full":
         raise SpecError("model='full' has no gradient flow; use model='gram', which is exact at any width.")
     symmetric_objection = _why_not_symmetric(task, transformer, inner)
@@ -53,6 +56,11 @@ def choose(task, transformer, method, model="auto"):
     if model == "full" and transformer.mean_field:
         raise SpecError("model='full' with width=inf: infinitely many weights cannot be stored; use model='gram'.")
     population = task.population()
+    if transformer.tie_values and len(population.heads) != 2:
+        raise SpecError(
+            f"tie_values makes one value vector serve two heads, but this task has {len(population.heads)} classes and "
+            "heads; leave it out."
+        )
     if model == "full" or minibatch is not None:
         return Full(population, transformer.tie_values, minibatch, getattr(inner, "batch_seed", 0))
     return Gram(population, transformer.tie_values)
@@ -69,6 +77,17 @@ def _choose_tokens(task, transformer, inner, model):
             f"{inner!r}: images are trained by GradientDescent on the full batch, alone or in ThreeStage, without batch_size."
         )
     return TokenModel(task.tokens, transformer.tie_values)
+
+
+def _choose_noisy(task, transformer, method, model):
+    """The engine for noisy tokens: the reduction in their coordinates, or every weight."""
+    if model == "symmetric":
+        raise SpecError("model='symmetric' cannot represent noisy tokens, which are all different; use model='gram'.")
+    if not isinstance(method, GradientDescent) or method.batch_size is not None:
+        raise SpecError(
+            f"{method!r}: noisy tokens are trained by GradientDescent on the full batch, without batch_size."
+        )
+    return (TokenModel if model == "full" else Coordinates)(task.tokens, transformer.tie_values)
 
 
 def _why_not_symmetric(task, transformer, inner):

@@ -69,10 +69,8 @@ def extend_descent(run, steps, *, progress=False):
             f"only descent runs can be extended; this one is {run.spec['method']['kind']!r}: train again with a larger until."
         )
     data = run.dataset
-    if (
-        data.attrs["model"] == "tokens"
-    ):  # its state is coefficients; going on from rounded weights would differ in the last bits
-        raise SpecError("a run on images cannot be extended bit for bit: train again with more steps.")
+    if data.attrs["model"] in ("tokens", "coordinates"):  # the dataset holds what was watched, not the whole state
+        raise SpecError("a run on images or noisy tokens cannot be extended bit for bit: train again with more steps.")
     done = int(data.step[-1])
     longer = replace(method, steps=done + steps)
     engine = choose(run.task, run.transformer, longer, data.attrs["model"])

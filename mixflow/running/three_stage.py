@@ -7,18 +7,17 @@ from functools import partial
 import numpy as np
 
 from ..dataset import build
-from ..dynamics.certificate import certify
 from ..dynamics.descent import GradientDescent, descend
 from ..dynamics.flow import GradientFlow, flow
 from ..dynamics.three_stage import Until, limit, steps_within
 from ..errors import DivergedError, Interrupted, SpecError
-from ..measure.means import mean_loss
+from ..measure.means import mean, mean_loss
 from ..measure.separability import feature_margin
-from ..models.forward import margin, preactivation
+from ..models.forward import loss_of_each, margin, preactivation
 from ..models.symmetric import expand, type_margin
 from ..progress import Progress
 from ..store import Run
-from .flow import event_variables, field_of, unpacked
+from .flow import certified, event_variables, field_of, unpacked
 
 
 def run_three_stage(task, transformer, method, engine, *, progress=False, on_save=None, certificate=True):
@@ -83,6 +82,11 @@ class Watch:
                 f"feature_margin needs the list of atoms, which classes = {self.task.classes} is too many for; "
                 "end the attention stage after a time, for example attention=1e4."
             )
+        if end.quantity == "feature_margin" and self.listed and self.population.loss != "logistic":
+            raise SpecError(
+                f"feature_margin is about labels +1 and -1, but the task has loss = {self.population.loss!r}; end the "
+                "attention stage after a time, for example attention=500."
+            )
         hard = self.population.hard if self.listed else np.array([True, False])
         if (end.quantity == "feature_margin" and not hard.any()) or (end.quantity == "easy_margin" and hard.all()):
             raise SpecError(
@@ -93,6 +97,8 @@ class Watch:
         """The quantity at every state of a history with time first."""
         if not self.listed:
             y_margin, weight, hard = type_margin(history, self.task.classes, self.bias)
+            if quantity == "loss":
+                return mean_loss(y_margin, weight)
         else:
             if self.model == "symmetric":
                 history = expand(history, self.task.classes)
@@ -103,9 +109,10 @@ class Watch:
                 if "z" in history
                 else preactivation(self.population, history["w"], history["A"], self.bias)
             )
-            y_margin = margin(self.population, z)
-            weight, hard = self.population.probabilities, self.population.hard
-        return mean_loss(y_margin, weight) if quantity == "loss" else y_margin[..., ~hard].min(axis=-1)
+            if quantity == "loss":
+                return mean(loss_of_each(self.population, z), self.population.probabilities)
+            y_margin, hard = margin(self.population, z), self.population.hard
+        return y_margin[..., ~hard].min(axis=-1)
 
 
 def _descent_stage(engine, task, transformer, method, state, time, end, trained, watch, note, on_save):
@@ -166,8 +173,7 @@ def _flow_stage(engine, task, transformer, method, state, time, end, trained, wa
         stop=excess if isinstance(end, Until) else None, progress=lambda t, _: note(t - time, 0),
         on_save=unpacked(field, on_save),
     )  # fmt: skip
-    proved = certificate and result.ended != "interrupted"
-    proof = certify(field, start, stage, result, start_time=time) if proved else result.counts
+    proof, interrupted = certified(field, start, stage, result, start_time=time, wanted=certificate)
     times, states = result.times, result.states
     inside = times < result.time
     times, states = np.append(times[inside], result.time), np.concatenate([states[inside], result.state[None]])
@@ -175,7 +181,7 @@ def _flow_stage(engine, task, transformer, method, state, time, end, trained, wa
         "time": times,
         "history": field.unpack(states),
         "state": result.state,
-        "stopped": "interrupted" if result.ended == "interrupted" else None,
+        "stopped": "interrupted" if interrupted else None,
         "events": result.events,
         "counts": result.counts,
         "certificate": proof,

@@ -9,8 +9,8 @@ import numpy as np
 from ..dataset import EXPAND_LIMIT, HEADS
 from ..dynamics.descent import descend
 from ..errors import DivergedError
-from ..measure.means import mean_accuracy, mean_loss
-from ..models.forward import margin, preactivation
+from ..measure.means import averages, mean, mean_accuracy
+from ..models.forward import loss_of_each, margin, preactivation
 from ..models.symmetric import KINDS, SECTORS, atom_types, expand, type_margin, type_preactivation
 from ..running.choose import choose
 from ..running.flow import run_flow
@@ -88,17 +88,17 @@ def measured(task, population, model, states, bias):
     if model == "symmetric":
         found = {f"{name}_sector": x for name, x in states.items()}
     if population is None:
-        m, p, hard = type_margin(states, task.classes, bias)
+        (m, p, hard), each = type_margin(states, task.classes, bias), None
         z = type_preactivation(states, task.classes, bias)
     else:
         states = expand(states, task.classes) if model == "symmetric" else states
         found |= states
         z = preactivation(population, states["w"], states["A"], bias)
         m, p, hard = margin(population, z), population.probabilities, population.hard
-    found |= {"loss": mean_loss(m, p), "accuracy": mean_accuracy(m, p), "margin": m, "z": z}
-    found |= {"loss_easy": mean_loss(m, p * ~hard), "loss_hard": mean_loss(m, p * hard)}
+        each = loss_of_each(population, z)
+    found |= {**averages(m, p, hard, each), "margin": m, "z": z}
     if hasattr(task, "held_out"):
-        found |= {"loss_test": mean_loss(m, task.held_out), "accuracy_test": mean_accuracy(m, task.held_out)}
+        found |= {"loss_test": mean(each, task.held_out), "accuracy_test": mean_accuracy(m, task.held_out)}
     return found
 
 

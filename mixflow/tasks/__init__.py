@@ -1,14 +1,16 @@
 """WHAT is learned: a task has `population()`, what the engine trains on, and `spec()`."""
 
+from . import variants
 from .finite import FiniteTask
 from .mixture import Mixture
 from .mnist import Mnist
 from .sample import Sample
+from .variants import NoisyMixture
 
-__all__ = ["FiniteTask", "Mixture", "Mnist", "Sample", "task_from_spec"]
+__all__ = ["FiniteTask", "Mixture", "Mnist", "NoisyMixture", "Sample", "task_from_spec", "variants"]
 
 
 def task_from_spec(spec):
     """Build the task that `task.spec()` described."""
-    kinds = {"finite": FiniteTask, "mixture": Mixture, "mnist": Mnist, "sample": Sample}
+    kinds = {"finite": FiniteTask, "mixture": Mixture, "mnist": Mnist, "noisy": NoisyMixture, "sample": Sample}
     return kinds[spec["kind"]].from_spec(spec)

@@ -5,8 +5,10 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from ..checks import real
+from ..checks import one_of, real
 from ..errors import SpecError
+
+LOSSES = ("logistic", "squared", "softmax")
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -15,11 +17,12 @@ class FiniteTask:
 
     features       names of the F features, e.g. ("c1", "c2", "v1", "v2")
     atoms          n sequences of (feature name, coefficient) tokens; order inside an atom does not matter
-    labels         n labels, each +1 or -1
+    labels         n labels: +1 or -1; for loss="squared" real numbers; for loss="softmax" classes 0, 1, …, C-1
     probabilities  n non-negative numbers that sum to one; uniform if not given
     gram           Γ, the F×F Gram matrix of the features; identity if not given
     hard           n booleans, True where the plain vote is wrong; no atom is hard if not given
     names          n readable names; made from the tokens if not given
+    loss           "logistic"; "squared" for regression; "softmax" for C classes, with one head for each of them
 
     >>> task = FiniteTask(features=("c1", "v1"), atoms=[[("c1", 1), ("v1", 1)], [("c1", 1), ("v1", -1)]], labels=[1, -1])
     >>> task.names
@@ -33,6 +36,7 @@ class FiniteTask:
     gram: np.ndarray | None = None
     hard: Sequence[bool] | None = None
     names: Sequence[str] | None = None
+    loss: str = "logistic"
 
     # Token types: τ = (feature, coefficient), and how often each stands in each atom. Softmax attention over a multiset
     # of tokens needs nothing else, so repeated tokens and atoms of different lengths cost no special case.
@@ -46,9 +50,10 @@ class FiniteTask:
         _check_features(self.features)
         atoms = tuple(tuple((name, float(coefficient)) for name, coefficient in atom) for atom in self.atoms)
         put("atoms", atoms)
-        put("labels", np.asarray(self.labels, float))
+        one_of("loss", self.loss, LOSSES)
+        put("labels", _labels(self.labels, len(atoms), self.loss))
         put("gram", np.eye(len(self.features)) if self.gram is None else np.array(self.gram, float))
-        _check_atoms(self.features, atoms, self.labels)
+        _check_atoms(self.features, atoms)
         check_gram(self.gram, len(self.features))
         n = len(atoms)
         put("probabilities", check_probabilities("probabilities", self.probabilities, n))
@@ -67,6 +72,11 @@ class FiniteTask:
         put("token_feature", np.array([i for i, _ in types]))
         put("token_coefficient", np.array([-negative for _, negative in types]))
         put("count", count)
+
+    @property
+    def heads(self):
+        """The names of the heads: "+" and "-", or for softmax one for each class, "0", "1", …"""
+        return tuple(map(str, range(int(self.labels.max()) + 1))) if self.loss == "softmax" else ("+", "-")
 
     @property
     def length(self):
@@ -88,6 +98,7 @@ class FiniteTask:
             "gram": self.gram.tolist(),
             "hard": self.hard.tolist(),
             "names": list(self.names),
+            "loss": self.loss,
         }
 
     @classmethod
@@ -128,7 +139,28 @@ def _check_features(features):
         raise SpecError(f"features = {features!r}: expected at least one name, each once.")
 
 
-def _check_atoms(features, atoms, labels):
+def _labels(labels, n, loss):
+    """(n,) the labels as floats, or a SpecError that says what this loss expects."""
+    try:
+        labels = np.asarray(labels, float)
+    except (TypeError, ValueError):
+        raise SpecError(f"labels = {labels!r}: expected {n} numbers, one for each atom.") from None
+    if loss == "squared":
+        if labels.shape != (n,) or not np.all(np.isfinite(labels)):
+            raise SpecError(f"labels must be finite numbers, one for each of the {n} atoms, for loss='squared'.")
+    elif loss == "softmax":
+        classes = np.arange(max(2, len(np.unique(labels))))
+        if labels.shape != (n,) or not np.array_equal(np.unique(labels), classes):
+            raise SpecError(
+                f"labels must be classes numbered 0, 1, … without a gap, at least two, one for each of the {n} atoms, for "
+                "loss='softmax'."
+            )
+    elif labels.shape != (n,) or not np.all(np.abs(labels) == 1):
+        raise SpecError(f"labels must be +1 or -1, one for each of the {n} atoms.")
+    return labels
+
+
+def _check_atoms(features, atoms):
     if not atoms:
         raise SpecError("atoms is empty: a task needs at least one atom.")
     for a, atom in enumerate(atoms):
@@ -138,8 +170,6 @@ def _check_atoms(features, atoms, labels):
             if name not in features:
                 raise SpecError(f"atoms[{a}] names the feature {name!r}: expected one of {', '.join(features)}.")
             real(f"the coefficient of {name!r} in atoms[{a}]", coefficient)
-    if labels.shape != (len(atoms),) or not np.all(np.abs(labels) == 1):
-        raise SpecError(f"labels must be +1 or -1, one for each of the {len(atoms)} atoms.")
 
 
 def _name(atom):

@@ -70,6 +70,7 @@ class Tokens:
 
     labels = property(lambda self: self.train.labels)
     hard = property(lambda self: self.train.hard)
+    loss, heads = "logistic", ("+", "-")  # as a FiniteTask has them; the labels are +1 and -1
 
     @property
     def dimension(self):
@@ -84,6 +85,8 @@ class Tokens:
     def of(cls, task, vectors):
         """A finite task whose atoms have equal length as tokens: each atom a sample, `vectors` (F, d) its features."""
         task = task.population()
+        if task.loss != "logistic":
+            raise SpecError(f"loss = {task.loss!r}: Tokens has labels +1 and -1; use a task with loss='logistic'.")
         if len(set(task.length.tolist())) != 1:
             raise SpecError("atoms have different numbers of tokens: Tokens needs the same number in every sample.")
         place = {name: i for i, name in enumerate(task.features)}

@@ -1,0 +1,37 @@
+"""Labels that are sometimes wrong."""
+
+import numpy as np
+
+from ...checks import real
+from ...errors import SpecError
+from ..finite import FiniteTask
+
+
+def label_noise(task, *, probability):
+    """`task` with every label replaced by another one with the given probability, evenly among the other labels.
+
+    Every atom stands once with each label it can get; its name says which it got, e.g. "c1 +v1 +v2 → -1". Works for labels
+    ±1 and for classes; more than half of wrong labels would turn the answer round, so that is an error.
+
+    >>> from mixflow import Mixture
+    >>> label_noise(Mixture(1), probability=0.1).labels.tolist()
+    [1.0, -1.0, -1.0, 1.0]
+    """
+    task = task.population()
+    if task.loss == "squared":
+        raise SpecError("label_noise needs labels ±1 or classes: a real label has no other one to be replaced by.")
+    kinds = np.unique(task.labels) if task.loss == "softmax" else np.array([1.0, -1.0])
+    least = (len(kinds) - 1) / len(kinds)
+    p = real("probability", probability, least=0, below=least, fix="beyond it the wrong label is the likelier one")
+    atoms, labels, chance, hard, names = [], [], [], [], []
+    for atom, label, q, difficult, name in zip(task.atoms, task.labels, task.probabilities, task.hard, task.names):
+        for given in (label, *kinds[kinds != label]):
+            atoms.append(atom)
+            labels.append(given)
+            chance.append(q * (1 - p if given == label else p / (len(kinds) - 1)))
+            hard.append(difficult)
+            names.append(name if given == label else f"{name} → {given:g}")
+    return FiniteTask(
+        features=task.features, atoms=atoms, labels=labels, probabilities=chance, gram=task.gram, hard=hard, names=names,
+        loss=task.loss,
+    )  # fmt: skip

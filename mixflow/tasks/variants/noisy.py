@@ -1,0 +1,94 @@
+"""Gaussian noise on every token: a sample of the mixture whose tokens are no longer finitely many."""
+
+from dataclasses import asdict, dataclass
+from functools import cached_property
+
+import numpy as np
+
+from ...checks import real, whole
+from ...errors import SpecError
+from ..mixture import Mixture
+from ..tokens import Part, Tokens
+
+
+@dataclass(frozen=True)
+class NoisyMixture:
+    """The mixture with a Gaussian vector added to every token of every sample, drawn once.
+
+    sigma         σ: the noise has independent coordinates N(0, σ²/d), so its expected squared length is σ², a token's is 1
+    classes       K
+    samples       to train on; the K·2^K atoms come in turn, so that all are equally frequent (to within one)
+    test_samples  held out, with noise of their own
+    dimension     d ≥ 2K; the features are the first 2K basis vectors
+    seed          of the noise
+
+    >>> NoisyMixture(sigma=0.5, samples=16).tokens.train.tokens.shape
+    (16, 3, 8)
+    """
+
+    sigma: float
+    classes: int = 2
+    samples: int = 256
+    test_samples: int = 256
+    dimension: int = 8
+    seed: int = 0
+
+    def __post_init__(self):
+        put = lambda name, value: object.__setattr__(self, name, value)  # noqa: E731 (the dataclass is frozen)
+        put("sigma", real("sigma", self.sigma, least=0))
+        mixture = Mixture(classes=self.classes)
+        mixture.population()  # says so if there are too many atoms to list
+        put("classes", mixture.classes)
+        for name in ("samples", "test_samples"):
+            put(name, whole(name, getattr(self, name), most=10**6))
+        put("dimension", whole("dimension", self.dimension, most=10**4))
+        if self.dimension < 2 * self.classes:
+            raise SpecError(
+                f"dimension = {self.dimension} has no room for {self.classes} identifiers and as many signals: expected at "
+                f"least {2 * self.classes}; raise it or take fewer classes."
+            )
+        put("seed", whole("seed", self.seed, least=0))
+
+    @property
+    def features(self):
+        """("c1", …, "cK", "v1", …, "vK"), without noise."""
+        return Mixture(classes=self.classes).features
+
+    @cached_property
+    def tokens(self):
+        """The samples as token arrays; the watched directions are the features without noise."""
+        directions = np.eye(2 * self.classes, self.dimension)
+        return Tokens(
+            train=self._part(self.samples, directions, 0),
+            test=self._part(self.test_samples, directions, 1),
+            probabilities=np.full(self.samples, 1 / self.samples),
+            features=self.features,
+            directions=directions,
+        )
+
+    def _part(self, n, directions, stream):
+        clean = Tokens.of(Mixture(classes=self.classes), directions).train
+        which = np.arange(n) % len(clean.labels)
+        rng = np.random.default_rng([self.seed, stream])
+        noise = self.sigma / np.sqrt(self.dimension) * rng.standard_normal((n, *clean.tokens.shape[1:]))
+        X = clean.tokens[which] + noise  # (n, L, d)
+        L = X.shape[1]
+        return Part(
+            vectors=tuple(X[:, position] for position in range(L)),
+            index=np.repeat(np.arange(n)[:, None], L, axis=1),
+            sign=np.ones((n, L)),
+            labels=clean.labels[which],
+            hard=clean.hard[which],
+        )
+
+    def population(self):
+        """The token arrays."""
+        return self.tokens
+
+    def spec(self):
+        """A JSON-ready description from which `from_spec` builds an equal task."""
+        return {"kind": "noisy", **asdict(self)}
+
+    @classmethod
+    def from_spec(cls, spec):
+        return cls(**{key: value for key, value in spec.items() if key != "kind"})
