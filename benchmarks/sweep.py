@@ -1,12 +1,13 @@
 """How fast are sweeps, how do they grow, and are their estimates true?
 
-    python benchmarks/sweep.py torch    [--torch-python PATH] [--runs 512]   against the obvious PyTorch loop
-    python benchmarks/sweep.py growth   [--most 10000]                        time against number of runs
-    python benchmarks/sweep.py estimate                                      estimate against truth on ten sweeps
-    python benchmarks/sweep.py million                                       plan, manifest and resume at 1,000,000 runs
+    python benchmarks/sweep.py torch    [--torch-python PATH] [--seconds 40]   against the obvious PyTorch loop, and core use
+    python benchmarks/sweep.py growth   [--most 10000]                         time against number of runs
+    python benchmarks/sweep.py estimate [--only WORDS]                         estimate against truth on ten sweeps
+    python benchmarks/sweep.py million                                         plan, manifest and resume at 1,000,000 runs
 
-`torch` runs a slice of a sweep of 10,000 mean-field and finite-width descents (K = 2, 20,000 steps) on every core, and some
-hundred steps of the PyTorch program of against_torch.py, and compares the time of 10,000 runs. All times are from one run.
+`torch` runs a slice of a sweep of 10,000 mean-field and finite-width descents (K = 2, 20,000 steps) on every core, long enough
+that starting does not dominate, and some hundred steps of the PyTorch program of against_torch.py, and compares the time of
+10,000 runs. `growth` and `estimate` say each line as it is measured. All times are from one run.
 """
 
 import argparse
@@ -16,11 +17,13 @@ import os
 import resource
 import sys
 import tempfile
+import threading
 import time
 from array import array
 from pathlib import Path
 
 import numpy as np
+import psutil
 
 from mixflow.sweeping.cluster import Place
 from mixflow.sweeping.manifest import DONE, Manifest, part_path
@@ -31,6 +34,10 @@ from mixflow.sweeping.spec import Sweep
 WHOLE, STEPS = 10_000, 20_000
 
 
+def say(text):
+    print(text, file=sys.stderr, flush=True)
+
+
 def slice_of_the_sweep(runs, steps=STEPS):
     """Half finite width, half mean-field, as the whole has them."""
     draws = {"transformer.omega": {"low": 0.1, "high": 0.8}, "transformer.bias": {"low": 0.3, "high": 0.7}}
@@ -38,90 +45,131 @@ def slice_of_the_sweep(runs, steps=STEPS):
     return {"method": {"steps": steps, "save_every": 100}, "random": {"count": runs, **draws, **widths}}
 
 
+class Cores(threading.Thread):
+    """Processor time (user + system) of this process and its children, read several times a second."""
+
+    def __init__(self):
+        super().__init__(daemon=True)
+        self.over, self.seen, self.used = threading.Event(), [], {}
+
+    def run(self):
+        me = psutil.Process()
+        while not self.over.wait(0.25):
+            for process in [me, *me.children(recursive=True)]:
+                try:
+                    times = process.cpu_times()
+                except psutil.Error:
+                    continue
+                self.used[process.pid] = times.user + times.system
+            self.seen.append((time.time(), sum(self.used.values())))
+
+    def between(self, begin, end):
+        """Seconds used between two times of the clock."""
+        at, used = np.array(self.seen).T
+        return float(np.interp(end, at, used) - np.interp(begin, at, used))
+
+
 def timed(description, **more):
-    """Run a sweep in a fresh folder; wall time, time after the first batch, CPU time of the workers, share of time at work."""
+    """Run a sweep in a fresh folder: its wall time, and the part of it in which every worker has its program."""
     with tempfile.TemporaryDirectory() as folder:
-        before = _cpu()
-        began = time.perf_counter()
+        cores = Cores()
+        cores.start()
+        began, clock = time.time(), time.perf_counter()
         result = sweep(description, folder, force=True, **more)
-        wall = time.perf_counter() - began
-        used = _cpu() - before
-        manifest, plan = result.manifest, result.plan
+        wall = time.perf_counter() - clock
+        time.sleep(0.3)
+        cores.over.set()
+        cores.join()
+        plan, workers = result.plan, Place().cores
         lines = [json.loads(line) for line in (Path(folder) / "manifest.jsonl").read_text().splitlines()]
-        workers = Place().cores
-        lines = lines[workers:]  # the first batch of each worker waits for compilation
-        steady = lines[-1]["at"] - lines[0]["at"]
-        return {
-            "runs": plan.runs, "wall": wall, "steady": steady,
-            "steady_runs": sum(plan.size(line["batch"]) for line in lines[1:]),
-            "cpu": used,
-            "at_work": sum(line["seconds"] for line in lines[1:]) / (workers * steady),
-            "core_seconds": float(manifest.seconds.sum()), "workers": workers,
-        }  # fmt: skip
-
-
-def _cpu():
-    """Processor time of this process and of its finished children."""
-    each = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
-    return sum(one.ru_utime + one.ru_stime for one in each)
+    # Each worker's first batch waits for libraries and programs: those are the ones that began first.
+    firsts = sorted(lines, key=lambda line: line["at"] - line["seconds"])[:workers]
+    ready, end = max(line["at"] for line in firsts), lines[-1]["at"]
+    later = [line for line in lines if line["at"] > ready]
+    found = {"runs": plan.runs, "wall": wall, "workers": workers, "steady": end - ready}
+    found["steady_runs"] = sum(plan.size(line["batch"]) for line in later)
+    found["core_share"] = cores.between(began, began + wall) / (wall * workers)
+    found["steady_core_share"] = cores.between(ready, end) / ((end - ready) * workers) if later else None
+    return found
 
 
 def against_torch(options):
     import against_torch as other
 
-    ours = timed(slice_of_the_sweep(options.runs))
+    trial = timed(slice_of_the_sweep(512))
+    rate = trial["runs"] / trial["wall"] if not trial["steady_runs"] else trial["steady_runs"] / trial["steady"]
+    runs = int(min(max(options.seconds * rate, 512), 100 * WHOLE))
+    say(f"a slice of {runs} runs, about {runs / rate:.0f} s …")
+    ours = timed(slice_of_the_sweep(runs))
     rate = ours["steady_runs"] / ours["steady"]
     startup = ours["wall"] - ours["steady"]
+    say(f"sweep: {rate:.1f} runs/s, {startup:.1f} s to start and end, cores used {ours['core_share']:.1%}")
     rng = np.random.default_rng(0)
     W = other.OMEGA / np.sqrt(other.M) * rng.standard_normal((2, 2, other.M, other.D))
+    theirs = {}
     with tempfile.TemporaryDirectory() as folder:
         weights = Path(folder) / "weights"
         weights.write_bytes(array("d", W.ravel().tolist()).tobytes())
-        settings = [("float64", 1), ("float32", 1), ("float32", os.cpu_count())]
-        theirs = {
-            f"{d}, {t} threads": other.run_torch(options.torch_python, weights, d, t, 500)["us"] for d, t in settings
-        }
+        for dtype, threads in [("float64", 1), ("float32", 1), ("float32", os.cpu_count())]:
+            found = other.run_torch(options.torch_python, weights, dtype, threads, 500)["us"]
+            theirs[f"{dtype}, {threads} threads"] = found
+            say(f"PyTorch {dtype}, {threads} threads: {found:.1f} µs per step")
     step = min(theirs.values())
     return {
         "torch_us_per_step": theirs, "torch_hours": WHOLE * STEPS * step / 3.6e9, "sweep_runs_per_second": rate,
         "sweep_seconds": startup + WHOLE / rate, "ratio": WHOLE * STEPS * step / 1e6 / (startup + WHOLE / rate),
-        "workers_at_work": ours["at_work"], "cpu_per_wall_and_core": ours["cpu"] / ours["wall"] / ours["workers"],
-        "cpu_seconds_per_run": ours["cpu"] / ours["runs"],
+        "slice_wall": ours["wall"], "core_share": ours["core_share"], "steady_core_share": ours["steady_core_share"],
     }  # fmt: skip
 
 
 def growth(options):
-    counts = [n for n in (1000, 4000, 10_000) if n <= options.most]
-    one_program = {"transformer": {"width": 64}, "method": {"steps": 300, "save_every": 30}, "output": {"batch": 64}}
-    rows = [timed(one_program | {"seeds": {"transformer.seed": n}}) for n in counts]
-    # Differences leave out what every sweep pays once (starting processes, loading programs). On a machine that others use,
-    # processor time is the steadier measure; wall time is what the user waits for.
-    more = np.diff([row["runs"] for row in rows])
-    exponent = lambda name: float(np.polyfit(np.log(more), np.log(np.diff([row[name] for row in rows])), 1)[0])  # noqa: E731
+    """Time beyond each worker's first batch, against runs: the slope of a line through the logarithms."""
+    from scipy.stats import linregress, t
+
+    counts = [n for n in (100, 316, 1000, 3162, 10_000) if n <= options.most]
+    one_program = {"transformer": {"width": 64}, "method": {"steps": 30_000, "save_every": 300}, "output": {"batch": 8}}
+    rows = []
+    for n in counts:
+        repeats = 3 if n < 1000 else 1  # a second of work says little by itself
+        for _ in range(3 * repeats):
+            row = timed(one_program | {"seeds": {"transformer.seed": n}})
+            if row["steady_runs"] > 0 and row["steady"] > 0:
+                rows.append(row)
+                say(
+                    f"{n:6} runs: {row['wall']:6.1f} s; beyond the first batches {row['steady_runs']} in {row['steady']:.2f} s"
+                )
+            if sum(found["runs"] == n for found in rows) >= repeats:
+                break
+    x, y = (np.log([row[name] for row in rows]) for name in ("steady_runs", "steady"))
+    line = linregress(x, y)
+    spread = float(t.ppf(0.975, len(rows) - 2) * line.stderr) if len(rows) > 2 else float("inf")
+    say(f"exponent {line.slope:.3f} ± {spread:.3f} (95 %)")
     return {
-        "runs": counts, "wall": [row["wall"] for row in rows], "cpu": [row["cpu"] for row in rows],
-        "exponent_of_wall": exponent("wall"), "exponent_of_cpu": exponent("cpu"),
+        "runs": [row["runs"] for row in rows], "wall": [row["wall"] for row in rows],
+        "steady_runs": [row["steady_runs"] for row in rows], "steady": [row["steady"] for row in rows],
+        "exponent": float(line.slope), "exponent_95": spread, "core_share_of_the_largest": rows[-1]["core_share"],
     }  # fmt: skip
 
 
 def ten_sweeps():
-    """Different models, sizes, methods and measurements; each takes some seconds to a minute."""
+    """Different models, sizes, methods and measurements; each some 16 core-seconds of work."""
     finite = {"transformer": {"width": 64}}
     seeds = lambda n: {"seeds": {"transformer.seed": n}}  # noqa: E731
     omegas = lambda n: {"grid": {"transformer.omega": {"from": 0.2, "to": 0.6, "count": n}}}  # noqa: E731
     descent = lambda steps, every: {"method": {"steps": steps, "save_every": every}}  # noqa: E731
     rates = {"grid": {"method.learning_rate": {"from": 0.05, "to": 0.2, "count": 16}}}
+    lengths = {"grid": {"method.steps": [2500, 5000, 10_000, 20_000]}}
     return {
-        "gram, K = 2": finite | seeds(256) | descent(20_000, 100),
-        "gram, K = 2, many saves": finite | seeds(64) | descent(20_000, 10),
-        "gram, K = 3": finite | {"task": {"classes": 3}} | seeds(64) | descent(10_000, 100),
-        "symmetric, K = 2": omegas(64) | descent(50_000, 500),
-        "symmetric, K = 12": {"task": {"classes": 12}} | omegas(64) | descent(20_000, 500),
-        "separation": finite | seeds(48) | descent(5000, 50) | {"output": {"reductions": ["final", "separation"]}},
-        "series": finite | seeds(128) | descent(10_000, 100) | {"output": {"series": ["loss", "w", "A"]}},
-        "flow, K = 2": omegas(24) | {"method": {"kind": "flow", "until": 300}},
-        "learning rates": finite | rates | seeds(8) | descent(20_000, 100),
-        "full, width 32": {"model": "full", "transformer": {"width": 32}} | seeds(16) | descent(3000, 100),
+        "gram, K = 2": finite | seeds(1280) | descent(20_000, 100),
+        "gram, K = 2, many saves": finite | seeds(448) | descent(20_000, 10),
+        "gram, K = 3": finite | {"task": {"classes": 3}} | seeds(768) | descent(10_000, 100),
+        "symmetric, K = 2": omegas(768) | descent(50_000, 500),
+        "symmetric, K = 12": {"task": {"classes": 12}} | omegas(400) | descent(20_000, 500),
+        "separation": finite | seeds(1600) | descent(5000, 50) | {"output": {"reductions": ["final", "separation"]}},
+        "series": finite | seeds(1024) | descent(10_000, 100) | {"output": {"series": ["loss", "w", "A"]}},
+        "flow, K = 2": omegas(120) | {"method": {"kind": "flow", "until": 2000}},
+        "rates and lengths": finite | {"grid": rates["grid"] | lengths["grid"]} | seeds(32) | descent(20_000, 100),
+        "full, width 32": {"model": "full", "transformer": {"width": 32}} | seeds(200) | descent(3000, 100),
     }
 
 
@@ -130,18 +178,22 @@ def estimates(options):
     for name, description in ten_sweeps().items():
         if options.only not in name:
             continue
+        began = time.perf_counter()
         guess = price(Plan(Sweep(description)), ".", Place())
+        measuring = time.perf_counter() - began
         truth = timed(description)
-        # Batches' own seconds include compiling once in each worker; the estimate keeps that apart.
-        row = {"sweep": name, "estimated_wall": guess.wall_seconds, "wall": truth["wall"]}
-        row["factor"] = max(row["wall"] / row["estimated_wall"], row["estimated_wall"] / row["wall"])
-        rows.append(row)
-        print(
-            f"{name:26} estimated {row['estimated_wall']:7.1f} s   took {row['wall']:7.1f} s",
-            file=sys.stderr,
-            flush=True,
+        row = {"sweep": name, "estimated": guess.wall_seconds, "took": truth["wall"], "measuring": measuring}
+        row["factor"] = max(row["took"] / row["estimated"], row["estimated"] / row["took"])
+        rows.append(row | {"core_share": truth["core_share"]})
+        say(
+            f"{name:26} estimated {row['estimated']:6.1f} s in {measuring:4.1f} s   took {row['took']:6.1f} s   "
+            f"factor {row['factor']:.2f}   cores used {truth['core_share']:.0%}"
         )
-    return {"sweeps": rows, "worst_factor": max(row["factor"] for row in rows)}
+    if not rows:
+        raise SystemExit(f"no sweep has {options.only!r} in its name: expected one of {', '.join(ten_sweeps())}.")
+    worst = max(rows, key=lambda row: row["factor"])
+    say(f"worst factor {worst['factor']:.2f}: {worst['sweep']}")
+    return {"sweeps": rows, "worst_factor": worst["factor"]}
 
 
 def million(options):
@@ -177,7 +229,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("question", choices=["torch", "growth", "estimate", "million"])
     parser.add_argument("--torch-python", default=sys.executable, metavar="PATH", help="an interpreter with PyTorch")
-    parser.add_argument("--runs", type=int, default=512, help="runs of the slice (default 512)")
+    parser.add_argument("--seconds", type=float, default=40, help="torch: length of the slice (default 40)")
     parser.add_argument("--most", type=int, default=10_000, help="runs of the largest sweep of growth (default 10000)")
     parser.add_argument("--only", default="", metavar="WORDS", help="estimate: the sweeps whose name contains this")
     parser.add_argument("--batch", type=int, default=64, help="million: runs in a batch (default 64)")

@@ -319,7 +319,7 @@ def test_a_bad_address_is_explained_and_the_page_works(visit):
     assert "colour" in said
     assert "two times such as 12,300" in said
     assert "curves such as loss.1" in said
-    assert "one of plain, unequal, coherent" in said
+    assert "one of plain, unequal, coherent, noisy, longer" in said
     assert len(curve(page)) > 100
     page.select_option("#control-width", "64")
     slide(page, "control-classes", 200)

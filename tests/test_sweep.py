@@ -13,7 +13,10 @@ import pytest
 import mixflow as mf
 from mixflow.cli import main
 from mixflow.errors import SpecError, StoreError
-from mixflow.sweeping import cost
+from mixflow.sweeping import cluster, cost
+from mixflow.sweeping import run as run_module
+from mixflow.sweeping.calibrate import Measured, calibrate, probe
+from mixflow.sweeping.consolidated import consolidate
 from mixflow.sweeping.manifest import DONE, FAILED, Manifest, lock, owner, part_path
 from mixflow.sweeping.plan import Plan
 from mixflow.sweeping.run import check_header, read_header, write_header
@@ -102,6 +105,44 @@ def test_learning_rates_share_lanes_and_equal_single_runs_bit_for_bit(width):
     # a flow has no learning rate, and stages end at events of their own
     staged = {"kind": "three-stage", "method": {"kind": "descent"}, "neurons": 2, "attention": 2, "converge": 2}
     assert len(planned(method=staged, grid={"method.method.learning_rate": rates}).groups) == 3
+
+
+@pytest.mark.parametrize(
+    ("classes", "width"), [(2, 4), (2, math.inf), (7, math.inf)], ids=["gram", "symmetric", "types"]
+)
+def test_series_have_the_dimensions_of_the_dataset(tmp_path, classes, width):
+    names = ["loss", "w", "A", "margin", "z", "w_sector", "A_sector"]
+    described = Sweep({"task": {"classes": classes}, "transformer": {"width": width}, "method": {"steps": 20}}
+                      | {"grid": {"transformer.omega": [0.3, 0.4]}, "output": {"series": names}})  # fmt: skip
+    plan = Plan(described)
+    write_header(tmp_path, described, plan)
+    manifest = Manifest(tmp_path, plan.batches)
+    manifest.open()
+    for batch in range(plan.batches):
+        manifest.finish(batch, *run_batch(plan.job(batch)))
+    manifest.close()
+    consolidate(mf.open_sweep(tmp_path))
+    found = mf.open_sweep(tmp_path).trajectories()
+    task, transformer = mf.Mixture(classes), mf.Transformer(width=width, omega=0.4)
+    run = mf.train(task, transformer, mf.GradientDescent(steps=20)).dataset
+    assert [name for name in names if name in run] == [name for name in names if name in found]
+    for name in found.data_vars:
+        assert found[name].dims == ("run", *run[name].dims)
+        np.testing.assert_array_equal(found[name].sel(run=1).values, run[name].values)
+        for dim in run[name].dims[1:]:
+            assert found[dim].values.tolist() == run[dim].values.tolist()
+
+
+def test_measuring_and_working_share_the_processes(tmp_path, monkeypatch):
+    started = []
+    local = cluster._local
+    monkeypatch.setattr(cluster, "_local", lambda place: started.append(place) or local(place))
+    monkeypatch.setattr(run_module, "SMALL", 0.0)  # even a tiny sweep is measured first
+    measured = []
+    monkeypatch.setattr(cost, "calibrate", lambda *args: measured.append(args) or calibrate(*args))
+    result = mf.sweep({**TINY, "seeds": {"transformer.seed": 9}, "transformer": {"width": 4}}, tmp_path, workers=1)
+    assert result.complete
+    assert len(measured) == len(started) == 1
 
 
 def test_reductions_of_the_papers_run():
@@ -199,6 +240,45 @@ def test_absurd_plans_are_refused():
         cost.refuse_absurd(long, 100)
 
 
+@pytest.mark.parametrize("every", [100, 5])
+def test_a_short_probe_tells_the_time_of_the_whole(monkeypatch, every):
+    """With a clock that only counts: 2 per step, 7 per save that is measured, 50 for a program's first call."""
+    from mixflow.sweeping import calibrate as place
+
+    traced, calls = set(), []
+
+    def counted(job):
+        method = job["method"]
+        saves = method["steps"] // method["save_every"]
+        calls.append(method["steps"])
+        first = 0 if saves in traced else 50
+        traced.add(saves)
+        return 2 * method["steps"] + 7 * saves + first
+
+    monkeypatch.setattr(place, "_timed", counted)
+    monkeypatch.setattr(place, "PROBE_SECONDS", 300)
+    monkeypatch.setattr(place, "jax", lambda: type("fake", (), {"clear_caches": staticmethod(traced.clear)}))
+    job = {"method": {"kind": "descent", "steps": 20_000, "save_every": every}}
+    seconds, first = probe(job, 20_000 * 3.0)  # the nominal step is half as long again as the true one
+    assert seconds == pytest.approx(2 * 20_000 + 7 * 20_000 / every, rel=0.01)
+    assert first == 50
+    assert max(calls) < 10_000
+
+
+def test_an_estimate_counts_everything_once(monkeypatch):
+    """Start, libraries, each program, the work, half a batch, the end."""
+    plan = planned(grid={"transformer.width": [4, math.inf], "method.steps": [4000, 8000]}, seeds={"transformer.seed": 160},
+                   output={"batch": 16})  # fmt: skip
+    measured = Measured(ready=3.0, groups=dict.fromkeys(range(len(plan.groups)), (0.5, 2.0)))
+    monkeypatch.setattr(cost, "calibrate", lambda *_: measured)
+    found = cost.estimate(plan, ".", workers=2, client="present", startup=5.0)
+    assert {group.program for group in plan.groups} == {"gram, K = 1", "symmetric, K = 1"}
+    work = 0.5 * (2 * 20 + 2 * 1) + cost.BATCH_SECONDS * plan.batches
+    start, once, tail = 5.0 * (1 + cost.END_OVER_START), 3.0 + 2 * 2.0, 2 * 0.5
+    assert found.wall_seconds == pytest.approx(start + once + work / 2 + tail / 2)
+    assert found.core_seconds == pytest.approx(work + 2 * once)
+
+
 def test_an_unreachable_scheduler_is_one_sentence_within_ten_seconds(tmp_path):
     began = time.perf_counter()
     with pytest.raises(SpecError, match="cannot reach the scheduler"):
@@ -208,8 +288,11 @@ def test_an_unreachable_scheduler_is_one_sentence_within_ten_seconds(tmp_path):
             scheduler="tcp://127.0.0.1:9",
         )
     assert time.perf_counter() - began < 10
+    files = {f"tls_{name}": str(tmp_path / "none.pem") for name in ("ca", "cert", "key")}
     with pytest.raises(SpecError, match="No such file"):
-        mf.sweep(TINY, tmp_path / "tls", scheduler="tls://127.0.0.1:9", tls_ca=str(tmp_path / "none.pem"))
+        mf.sweep(TINY, tmp_path / "tls", scheduler="tls://127.0.0.1:9", **files)
+    with pytest.raises(SpecError, match="--tls-cert is missing"):
+        mf.sweep(TINY, tmp_path / "tls", scheduler="tls://127.0.0.1:9", tls_ca=files["tls_ca"])
 
 
 def test_another_sweep_or_version_in_the_folder_is_refused(tmp_path):

@@ -3,6 +3,7 @@
 import json
 import os
 import random
+import shutil
 import signal
 import subprocess
 import sys
@@ -225,45 +226,111 @@ def test_a_second_client_is_told_and_stops(spec, tmp_path):
     assert f"in use by process {os.getpid()}" in done.stderr
 
 
+class DaskCluster:
+    """A scheduler and workers in processes of their own, on the loopback interface; `more` are options of both."""
+
+    def __init__(self, folder, *more):
+        self.folder, self.file, self.started = folder, folder / "address.json", []
+        self.options = ["--host", "127.0.0.1", "--dashboard-address", "127.0.0.1:0", *map(str, more)]
+
+    def __enter__(self):
+        self._dask("scheduler", "--port", "0", "--no-dashboard", "--scheduler-file", self.file)
+        return self
+
+    def __exit__(self, *problem):
+        for process in self.started:
+            process.kill()
+            process.wait()
+
+    def worker(self, **more):
+        return self._dask("worker", "--scheduler-file", self.file, "--nthreads", "1", "--no-nanny", **more)
+
+    @property
+    def address(self):
+        deadline = time.monotonic() + 30
+        while not (self.file.exists() and self.file.read_text()) and time.monotonic() < deadline:
+            time.sleep(0.05)
+        return json.loads(self.file.read_text())["address"]
+
+    def _dask(self, *words, **more):
+        quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+        line = [sys.executable, "-m", "dask", *map(str, words), *self.options]
+        process = subprocess.Popen(line, cwd=self.folder, **quiet, **more)  # away from the source's own metadata
+        self.started.append(process)
+        return process
+
+
 def test_a_cluster_at_an_address(spec, reference, tmp_path):
     """A scheduler of its own: a worker with another mixflow is refused, the right one does the sweep."""
-    address = tmp_path / "address.json"
     other = tmp_path / "other" / "mixflow-9.9.9.dist-info"
     other.mkdir(parents=True)
     (other / "METADATA").write_text("Metadata-Version: 2.1\nName: mixflow\nVersion: 9.9.9\n")
-    loopback = ["--host", "127.0.0.1", "--dashboard-address", "127.0.0.1:0"]
-    scheduler = ["scheduler", "--port", "0", "--no-dashboard", *loopback, "--scheduler-file", address]
-    worker = ["worker", "--scheduler-file", address, "--nthreads", "1", "--no-nanny", *loopback]
-    started = []
-
-    def dask(words, **more):
-        quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
-        line = [sys.executable, "-m", "dask", *map(str, words)]
-        started.append(subprocess.Popen(line, cwd=tmp_path, **quiet, **more))  # away from the source's own metadata
-        return started[-1]
-
-    try:
-        dask(scheduler)
-        wrong = dask(worker, env={**os.environ, "PYTHONPATH": str(other.parent)})
-        deadline = time.monotonic() + 30
-        while not (address.exists() and address.read_text()) and time.monotonic() < deadline:
-            time.sleep(0.05)
-        where = json.loads(address.read_text())["address"]
-        assert where.startswith("tcp://127.0.0.1:")
+    with DaskCluster(tmp_path) as cluster:
+        wrong = cluster.worker(env={**os.environ, "PYTHONPATH": str(other.parent)})
+        assert cluster.address.startswith("tcp://127.0.0.1:")
         out = tmp_path / "out"
-        done = finish(spec, "--out", out, "--scheduler", where)
+        done = finish(spec, "--out", out, "--scheduler", cluster.address)
         assert done.returncode == 2
         assert "has mixflow 9.9.9, this client has" in done.stderr
         wrong.kill()
         wrong.wait()
-        dask(worker)
-        done = finish(spec, "--out", out, "--scheduler", where)
+        cluster.worker()
+        done = finish(spec, "--out", out, "--scheduler", cluster.address)
         assert done.returncode == 0, done.stderr
         assert_same(out, reference)
-    finally:
-        for process in started:
-            process.kill()
-            process.wait()
+
+
+def authority(folder, name):
+    """A throw-away certificate authority with one certificate for this machine: {"ca", "cert", "key": path}."""
+    program = shutil.which("openssl")
+    if program is None:
+        pytest.skip("no openssl on the path to make certificates with")
+    openssl = lambda *words: subprocess.run([program, *map(str, words)], cwd=folder, check=True, capture_output=True)  # noqa: E731
+    path = lambda kind: folder / f"{name}-{kind}.pem"  # noqa: E731
+    fresh = ("req", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes")
+    openssl(*fresh, "-x509", "-days", "2", "-subj", f"/CN={name}", "-keyout", path("ca-key"), "-out", path("ca"))
+    openssl(*fresh, "-subj", "/CN=127.0.0.1", "-keyout", path("key"), "-out", path("request"))
+    signed = ("-CA", path("ca"), "-CAkey", path("ca-key"), "-set_serial", "1", "-days", "2")
+    openssl("x509", "-req", "-in", path("request"), *signed, "-out", path("cert"))
+    return {kind: path(kind) for kind in ("ca", "cert", "key")}
+
+
+def test_a_cluster_that_needs_certificates(spec, reference, tmp_path):
+    """The right files do the sweep; without them, or with another authority's, one sentence within ten seconds."""
+    ours, theirs = authority(tmp_path, "ours"), authority(tmp_path, "theirs")
+    dask_options = (
+        "--protocol",
+        "tls",
+        "--tls-ca-file",
+        ours["ca"],
+        "--tls-cert",
+        ours["cert"],
+        "--tls-key",
+        ours["key"],
+    )
+    files = lambda **given: [word for name, path in given.items() for word in (f"--tls-{name}", path)]  # noqa: E731
+    with DaskCluster(tmp_path, *dask_options) as cluster:
+        cluster.worker()
+        address = cluster.address
+        assert address.startswith("tls://127.0.0.1:")
+        wrong = {
+            (): "needs certificates: give --tls-ca, --tls-cert and --tls-key",
+            (*files(**theirs),): "certificate verify failed",  # we do not trust the scheduler
+            (
+                *files(**{**theirs, "ca": ours["ca"]}),
+            ): "do not accept each other's certificates",  # it does not trust us
+            (*files(**{**ours, "key": theirs["key"]}),): "are not an authority, a certificate and its key",
+        }
+        for options, words in wrong.items():
+            began = time.perf_counter()
+            done = finish(spec, "--out", tmp_path / "no", "--scheduler", address, *options)
+            assert done.returncode == 2, done.stderr
+            assert words in done.stderr
+            assert done.stderr.count("\n") == 1
+            assert time.perf_counter() - began < 10
+        done = finish(spec, "--out", tmp_path / "out", "--scheduler", address, *files(**ours))
+        assert done.returncode == 0, done.stderr
+        assert_same(tmp_path / "out", reference)
 
 
 def test_local_processes_listen_on_the_loopback_interface_only(spec, tmp_path):

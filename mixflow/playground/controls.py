@@ -79,6 +79,14 @@ _TABLE = (
         help="The inner product of every two features, which have length 1; 0 is orthonormal.",
     ),
     Control(
+        "wrong", "share of wrong labels", "real", 0.1, least=0.0, most=0.45, step=0.01,
+        only={**_TRAINED, "task": ("noisy",)}, help="Every label is wrong with this probability.",
+    ),
+    Control(
+        "distractors", "further tokens", "whole", 1, least=1, most=3, step=1,
+        only={**_TRAINED, "task": ("longer",)}, help="Tokens ±d in every sample that have nothing to do with its label.",
+    ),
+    Control(
         "width", "width m", "choice", "inf", choices=WIDTHS, only=_TRAINED,
         help="Rows of W_K and W_Q. At infinite width training is deterministic.",
     ),

@@ -220,8 +220,9 @@ class Jobs:
         return job
 
     def find(self, key):
-        """A finished job, or None."""
-        return self.kept.get(key)
+        """A finished job, or None; its last frame may reach the page before its worker has put it among the kept ones."""
+        job = self.kept.get(key) or self.active.get(key)
+        return job if job is not None and job.run is not None else None
 
     def status(self):
         """Counts, for tests and for people who look."""

@@ -5,9 +5,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from ..dynamics import GradientDescent, GradientFlow, ThreeStage
-from ..errors import SpecError
 from ..models.construct import construct
-from ..tasks import Mixture
+from ..tasks import Mixture, variants
 
 SAVES = 1000  # states kept of a run: more than a screen has columns
 
@@ -23,7 +22,9 @@ class Call:
         return self.function(**{name: _built(value) for name, value in self.arguments.items()})
 
     def code(self):
-        return f"mf.{self.function.__name__}({', '.join(f'{k}={_written(v)}' for k, v in self.arguments.items())})"
+        home = "mf.variants" if ".variants" in self.function.__module__ else "mf"
+        arguments = ", ".join(f"{name}={_written(value)}" for name, value in self.arguments.items())
+        return f"{home}.{self.function.__name__}({arguments})"
 
 
 @dataclass(frozen=True)
@@ -55,31 +56,28 @@ def _unequal(c):
     return Call(Mixture, {"classes": K, "priors": Spelled([p, *rest], f"[{p!r}] + [(1 - {p!r}) / {K - 1}] * {K - 1}")})
 
 
-def _coherent(c):
-    """Every two features have the inner product ρ: Γ = (1 − ρ) I + ρ J, positive semi-definite from ρ = −1/(2K − 1) on."""
-    K, rho = c["classes"], c["coherence"]
-    F = 2 * K
-    if rho < -1 / (F - 1):
-        raise SpecError(
-            f"coherence ρ = {rho:g}: {F} unit vectors cannot be that far apart, expected at least {-1 / (F - 1):.3g} "
-            f"for K = {K}; take a larger ρ or fewer classes."
-        )
-    gram = [[1.0 if i == j else rho for j in range(F)] for i in range(F)]
-    return Call(
-        Mixture,
-        {
-            "classes": K,
-            "gram": Spelled(gram, f"[[1.0 if i == j else {rho!r} for j in range({F})] for i in range({F})]"),
-        },
-    )
+def _mixture(c):
+    return Call(Mixture, {"classes": c["classes"]})
 
 
-# name: (label, controls -> Call). Another task is one more row here and its controls, if it has any, in controls.py.
+# name: (label, most classes with which a page stays quick, controls -> Call). Another task is one more row here and its
+# controls, if it has any, in controls.py.
 TASKS = {
-    "plain": ("equal classes, orthonormal features", lambda c: Call(Mixture, {"classes": c["classes"]})),
-    "unequal": ("unequal classes", _unequal),
-    "coherent": ("coherent features", _coherent),
-}
+    "plain": ("equal classes, orthonormal features", 200, _mixture),
+    "unequal": ("unequal classes", 5, _unequal),
+    "coherent": (
+        "coherent features", 5,
+        lambda c: Call(variants.coherent, {"classes": c["classes"], "coherence": c["coherence"]}),
+    ),
+    "noisy": (
+        "wrong labels", 4,
+        lambda c: Call(variants.label_noise, {"task": _mixture(c), "probability": c["wrong"]}),
+    ),
+    "longer": (
+        "tokens that say nothing", 3,
+        lambda c: Call(variants.distractors, {"task": _mixture(c), "count": c["distractors"]}),
+    ),
+}  # fmt: skip
 
 
 # methods -------------------------------------------------------------------------------------------------------------
@@ -114,4 +112,4 @@ CONSTRUCTIONS = {
 
 def labels(*tables):
     """{name: label} of the rows, as a control's choices."""
-    return {name: label for table in tables for name, (label, _) in table.items()}
+    return {name: label for table in tables for name, (label, *_) in table.items()}

@@ -36,14 +36,14 @@ class Request:
             values["seed"] = 0  # it has no effect: one result serves all
         request = cls(tuple((name, values[name]) for name, control in CONTROLS.items() if control.used(values)))
         request._check_limits()
-        request.calls()  # refuses what only the recipe knows to be impossible
+        request.spec()  # refuses what only the library knows to be impossible
         return request
 
     def _check_limits(self):
         if self.constructed:
             return
         c = dict(self.values)
-        K, most = c["classes"], LISTED_CLASSES[c["method"]]
+        K, most = c["classes"], min(LISTED_CLASSES[c["method"]], TASKS[c["task"]][1])
         why = "at finite width" if c["width"] != "inf" else "with this task" if c["task"] != "plain" else None
         if why and most < K:
             raise SpecError(
@@ -78,7 +78,7 @@ class Request:
             return (CONSTRUCTIONS[c["method"]][1](c),)
         width = math.inf if c["width"] == "inf" else int(c["width"])
         transformer = {"width": width, **{name: c[name] for name in ("omega", "bias", "tie_values", "seed")}}
-        return TASKS[c["task"]][1](c), Call(Transformer, transformer), METHODS[c["method"]][1](c)
+        return TASKS[c["task"]][2](c), Call(Transformer, transformer), METHODS[c["method"]][1](c)
 
     def spec(self):
         """What the calls build; what does not fit together is a SpecError."""

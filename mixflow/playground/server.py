@@ -174,7 +174,6 @@ class _Page:
         if slot not in SLOTS:
             raise SpecError(f"'slot' = {str(slot)[:40]!r}: expected one of {', '.join(SLOTS)}.")
         request = Request.of(message.get("controls"))
-        request.spec()  # refuses what does not fit together before it waits in line
         self._drop(slot)
         job = self.jobs.ask(request)
         job.join()  # here and not in the task: one that is cancelled before its first step never runs

@@ -2,8 +2,9 @@
 
 import numpy as np
 
-from ..measure.observables import attention_probabilities, identifiers
+from ..measure.observables import identifiers
 from ..measure.plane import separating_plane
+from ..models.forward import attention
 from ..models.symmetric import atom_types
 from ..plot.run import attention_lines
 from ..tasks import FiniteTask
@@ -113,15 +114,24 @@ def facts(run):
 
 
 def sample(run, atom):
-    """Attention of every query token to every key token of one sample (time, head, key, query), with the tokens' names."""
+    """Attention of every query token to every key token of one sample (time, head, key, query), with the tokens' names.
+
+    Equal tokens are told together, "+d1 ×2": a query gives each of them the same.
+    """
     population = run.task.population()
-    tokens, label = population.atoms[atom], population.labels[atom]
-    alone = FiniteTask(features=population.features, atoms=[tokens], labels=[label], gram=population.gram)
-    P = attention_probabilities(alone, run.dataset.A.values)[:, :, 0]  # (time, head, F, F)
-    place = [population.features.index(name) for name, _ in tokens]
-    P = P[:, :, place][:, :, :, place]
-    written = [name if name[0] == "c" else f"{'+' if sign > 0 else '−'}{name}" for name, sign in tokens]
+    label, members = population.labels[atom], [population.atoms[atom]]
+    alone = FiniteTask(
+        features=population.features, atoms=members, labels=[label], gram=population.gram, loss=population.loss
+    )
+    P = attention(alone, run.dataset.A.values)[:, :, 0]  # (time, head, key, query) between token types
+    kinds = zip(alone.token_feature, alone.token_coefficient, alone.count[0])
+    written = [_token(alone.features[f], sign, int(number)) for f, sign, number in kinds]
     return {"tokens": written, "label": int(label), "atom": atom}, {"attention": P.astype(SINGLE)}
+
+
+def _token(name, sign, number):
+    signed = name if name[0] == "c" else f"{'+' if sign > 0 else '−'}{name}"
+    return f"{signed} ×{number}" if number > 1 else signed
 
 
 def geometry(run):

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from importlib import metadata
 
 from ..errors import MixflowError, SpecError
+from .tls import security
 
 REACH_SECONDS = 5  # how long to knock at a scheduler before saying that it does not answer
 START_SECONDS = 60  # how long an existing scheduler may be without workers
@@ -131,22 +132,16 @@ def _local(place):
 def _remote(place):
     from distributed import Client
 
-    security = None
-    given = {"tls_ca_file": place.tls_ca, "tls_client_cert": place.tls_cert, "tls_client_key": place.tls_key}
     try:
-        if any(given.values()):
-            from distributed.security import Security
-
-            for path in filter(None, given.values()):
-                open(path, "rb").close()
-            security = Security(require_encryption=True, **{k: v for k, v in given.items() if v})
+        safety = security(place)
         with warnings.catch_warnings():
-            warnings.simplefilter(
-                "ignore"
-            )  # Dask warns about differing versions of its own parts; ours are checked below
+            # Dask warns about differing versions of its own parts; ours are checked below.
+            warnings.simplefilter("ignore")
             by_file = place.scheduler.endswith(".json")
             where = {"scheduler_file": place.scheduler} if by_file else {"address": place.scheduler}
-            client = Client(**where, timeout=REACH_SECONDS, security=security, set_as_default=False)
+            client = Client(**where, timeout=REACH_SECONDS, security=safety, set_as_default=False)
+    except SpecError:
+        raise
     except (OSError, ValueError, TypeError, RuntimeError) as error:
         why = str(error).strip().splitlines()
         raise SpecError(

@@ -1,22 +1,24 @@
-"""What a plan will cost, before it runs: runs, core-hours, wall time, bytes; calibrated on the workers themselves.
+"""What a plan will cost, before it runs: runs, core-hours, wall time, bytes; measured on the workers themselves.
 
-One lane-full of each kind of group is run on every worker at once, so that the estimate sees what the sweep will see: the
-same program, the same measurements, cores that share memory. Short runs of growing length give a + b·length.
+    wall = start + ready + first calls + work / workers + half a batch + end
+
+`start` is what connecting took, `ready` what a worker needs to load its libraries, a first call loads the compiled program of
+each kind of group once in every worker; `work` is lane-fulls times their seconds and a little for each batch. The end, stopping
+the processes and writing everything into one file, is told by the start: both are mostly processes and imports.
 """
 
 import shutil
-import time
 from dataclasses import dataclass
 
 import numpy as np
 
 from ..errors import SpecError
-from ..jaxed import jax
-from .work import run_batch
+from .calibrate import calibrate
 
-PROBE_SECONDS = 0.6  # of the longest probe; the whole calibration takes a few seconds for each kind of group
 KINDS = 8  # kinds of groups measured; others take the factor between measured and nominal time of the nearest in size
 ROW_BYTES, PART_BYTES = 230, 4600  # of one run's reductions, and of a part's own headers (an .npz of twenty arrays)
+BATCH_SECONDS = 0.012  # of processor for sending, receiving, writing and syncing a batch
+END_OVER_START = 0.8  # stopping and consolidating, in units of the start: 0.6 to 1.0 measured, idle and busy
 SMALL = 60.0  # nominal core-seconds below which a sweep starts without being measured first
 
 
@@ -57,20 +59,22 @@ def estimate(plan, folder, workers, client=None, startup=0.0):
     """The cost of a plan: measured through `client`, or nominal without one."""
     kinds = _kinds(plan)
     measured = calibrate(plan, client, kinds) if client else None
-    rows, work, first = {}, 0.0, 0.0
+    rows, work, programs = {}, BATCH_SECONDS * plan.batches, {}
     for g, group in enumerate(plan.groups):
-        per_call, compile_once = _price(g, group, kinds, measured)
+        per_call, first = _price(g, group, kinds, measured)
         cost = per_call * _calls(group)
         label, runs, before = rows.get(group.label, (group.label, 0, 0.0))
         rows[group.label] = (label, runs + group.runs, before + cost)
         work += cost
-        first = max(first, compile_once)
+        programs[group.program] = max(first, programs.get(group.program, 0.0))
     # The last batches do not end together: on average the workers wait for half of one.
     tail = max(
         _price(g, group, kinds, measured)[0] * -(-group.batch // group.lanes) for g, group in enumerate(plan.groups)
     )
     busy = min(workers, plan.batches)
-    wall = startup + first + max(work / busy, tail) + (tail / 2 if plan.batches > busy else 0)
+    once = (measured.ready if measured else 0.0) + sum(programs.values())  # in every worker
+    wall = startup * (1 + END_OVER_START) + once + max(work / busy, tail) + (tail / 2 if plan.batches > busy else 0)
+    work += once * busy
     free = shutil.disk_usage(_existing(folder)).free
     return Estimate(
         plan.runs, plan.batches, workers, work, wall, estimated_bytes(plan), free,
@@ -105,62 +109,6 @@ def estimated_bytes(plan):
     return int(total)
 
 
-def calibrate(plan, client, kinds):
-    """{group index: (seconds of one lane-full, seconds of the first call beyond that)} for the groups in `kinds`."""
-    workers = list(client.nthreads())
-    found = {}
-    for g in kinds:
-        job = plan.job(plan.first[g])
-        lanes = plan.groups[g].lanes
-        job = {**job, "transformers": job["transformers"][:lanes], "runs": job["runs"][:lanes]}
-        futures = [client.submit(probe, job, workers=[w], pure=False, allow_other_workers=False) for w in workers]
-        answers = client.gather(futures)
-        found[g] = tuple(float(x) for x in np.mean(answers, axis=0))
-    return found
-
-
-def probe(job):
-    """Seconds one lane-full of this job takes at full length, extrapolated from short ones; and of the first call."""
-    length, name = _length(job["method"])
-    if length is None:
-        return _timed(job), 0.0
-    shorter = lambda n: {**job, "method": {**job["method"], name: type(length)(n)}}  # noqa: E731
-    shortest = shorter(max(length / 1000, 1))
-    _timed(shortest)  # compiles, and leaves the program in the cache on the disk
-    jax().clear_caches()
-    first = _timed(shortest)  # what a worker of the sweep will pay: tracing, and loading the program from that cache
-    points, share = [], 1 / 1000
-    while True:
-        n = max(1, length * share) if isinstance(length, int) else length * share
-        points.append((n, min(_timed(shorter(n)), _timed(shorter(n)))))
-        seconds = points[-1][1]
-        if share >= 1:
-            return seconds, max(0.0, first - points[0][1])
-        if seconds > PROBE_SECONDS:
-            break
-        share = min(1.0, share * (10 if seconds < PROBE_SECONDS / 10 else 3))
-        if seconds * 4 > 2 * PROBE_SECONDS and len(points) > 1:
-            break
-    (n1, t1), (n2, t2) = points[-2] if len(points) > 1 else (0, 0.0), points[-1]
-    slope = max((t2 - t1) / (n2 - n1), 0.0)
-    return t2 + slope * (length - n2), max(0.0, first - points[0][1])
-
-
-def _timed(job):
-    began = time.perf_counter()
-    run_batch(job)
-    return time.perf_counter() - began
-
-
-def _length(method):
-    """The number that says how long a run is, and its name; staged runs end at events and are measured whole."""
-    if method["kind"] == "descent":
-        return method["steps"], "steps"
-    if method["kind"] == "flow" and not isinstance(method["save_at"], list):
-        return method["until"], "until"
-    return None, None
-
-
 def _kinds(plan):
     """Groups to measure: one of each label, at most KINDS of them, spread over the sizes."""
     by_label = {}
@@ -178,7 +126,7 @@ def _price(g, group, kinds, measured):
     if measured is None:
         return nominal, 0.0
     near = min(kinds, key=lambda k: (kinds[k].label != group.label, abs(np.log(kinds[k].nominal / group.nominal))))
-    seconds, first = measured[near]
+    seconds, first = measured.groups[near]
     return seconds * group.nominal / kinds[near].nominal, first
 
 

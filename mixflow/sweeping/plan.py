@@ -40,6 +40,11 @@ class Group:
     label: str
 
     @property
+    def program(self):
+        """What the compiled program depends on, near enough: the label without the length of the runs."""
+        return self.label.rsplit(", ", 1)[0]
+
+    @property
     def shape(self):
         return tuple(len(i) for i in self.indices)
 
@@ -217,7 +222,8 @@ def series_size(series, task):
     """Bytes of the trajectories kept of one run, for each save."""
     F = len(task.features)
     atoms = len(task.population().labels) if getattr(task, "listable", True) and series else F
-    sizes = {"w": 2 * F, "A": 2 * F * F, "G_K": 2 * F * F, "G_Q": 2 * F * F, "margin": atoms, "z": 2 * atoms}
+    sectors = {"w_sector": 2, "A_sector": 8, "G_K_sector": 8, "G_Q_sector": 8}
+    sizes = sectors | {"w": 2 * F, "A": 2 * F * F, "G_K": 2 * F * F, "G_Q": 2 * F * F, "margin": atoms, "z": 2 * atoms}
     return 8 * sum(sizes.get(name, 1) for name in series)
 
 

@@ -16,10 +16,11 @@ from ..progress import Progress
 from ..provenance import provenance
 from ..store import write_whole
 from .cluster import Connection, Place
+from .consolidated import consolidate
 from .cost import SMALL, estimate, nominal_core_seconds, refuse_absurd
 from .manifest import DONE, Manifest, lock, remove_leftovers, sync_folder
 from .plan import Plan
-from .results import SweepResult, consolidate
+from .results import SweepResult
 from .spec import Sweep
 from .work import attempt
 

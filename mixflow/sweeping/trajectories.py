@@ -6,16 +6,40 @@ of the time of a batch (0.25 s for 8 runs, against 0.06 s of descent), and a swe
 
 import numpy as np
 
-from ..dataset import EXPAND_LIMIT
+from ..dataset import EXPAND_LIMIT, HEADS
 from ..dynamics.descent import descend
 from ..errors import DivergedError
 from ..measure.means import averages, mean, mean_accuracy
 from ..models.forward import loss_of_each, margin, preactivation
-from ..models.symmetric import expand, type_margin, type_preactivation
+from ..models.symmetric import KINDS, SECTORS, atom_types, expand, type_margin, type_preactivation
 from ..running.choose import choose
 from ..running.flow import run_flow
 from ..running.three_stage import run_three_stage
 from .fields import build
+
+# Dimensions after time, as the dataset has them (docs/schema.md); those not listed have none.
+_MATRIX, _SECTORS = ("head", "key", "query"), ("sector", "key_kind", "query_kind")
+DIMENSIONS = {
+    "w": ("head", "feature"), "A": _MATRIX, "G_K": _MATRIX, "G_Q": _MATRIX, "margin": ("atom",), "z": ("head", "atom"),
+    "w_sector": ("kind",), "A_sector": _SECTORS, "G_K_sector": _SECTORS, "G_Q_sector": _SECTORS,
+}  # fmt: skip
+
+
+def dimensions(name, task, engine):
+    """Names of a variable's dimensions after time."""
+    types = engine == "symmetric" and task.classes > EXPAND_LIMIT
+    return tuple("atom_type" if types and dim == "atom" else dim for dim in DIMENSIONS.get(name, ()))
+
+
+def coordinate(dim, task):
+    """The labels along a dimension."""
+    fixed = {"head": HEADS, "sector": SECTORS, "kind": KINDS, "key_kind": KINDS, "query_kind": KINDS}
+    if dim in fixed:
+        return list(fixed[dim])
+    if dim == "atom_type":
+        return [str(name) for name in atom_types(task.classes)[0]]
+    population = task.population()
+    return list(population.names if dim == "atom" else population.features)
 
 
 def trajectories(job):
