@@ -127,6 +127,11 @@ def test_label_noise_cannot_beat_the_entropy_nor_the_base(made_up, variable, val
     assert [check.name for check in robustness.verdict(moved) if check.ok is False] == [fails]
 
 
+def test_an_unknown_variant_is_an_error():
+    with pytest.raises(mf.SpecError, match="did you mean 'label noise'"):
+        robustness.run({**robustness.EXPERIMENT.settings(), "variants": ["label nois"]}, quiet)
+
+
 def test_report_page_shows_the_table_and_verifies(made_up, tmp_path, capsys):
     assert main(["reproduce", "--only", "robustness", "--out", str(tmp_path)]) == 0
     page = (tmp_path / "report.html").read_text()
