@@ -67,6 +67,7 @@ def test_what_never_breaks_is_tried_once_at_its_largest_strength():
 def test_nine_of_ten_seeds_are_enough_and_eight_are_not():
     assert robustness.holds([good()] * 9 + [bad()])
     assert not robustness.holds([good()] * 8 + [bad()] * 2)
+    assert not robustness.holds([good()] * 8 + [bad(1.0)] * 2)  # learned by all, but not in order
     late = Outcome([SEEN[0], dataclasses.replace(SEEN[1], evidence={"complete": False}), SEEN[2]], 1.0, 5.0, True, 0.0)
     assert not robustness.in_order(late)
 
