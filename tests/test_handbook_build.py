@@ -108,6 +108,7 @@ def the_gallery_shows_every_example(built, pages):
     for script in (ROOT / "examples").glob("*.py"):
         assert f"source/examples/{script.name}.html" in text
         picture = built / "_images" / f"{script.stem}.svg"
+        assert picture.exists(), script.stem
         assert picture.stat().st_size > 5000, script.stem
 
 
