@@ -12,5 +12,5 @@ figure, axes = plt.subplots(figsize=(6, 3.6), layout="constrained")
 for rate in rates:
     axes.plot(sides.time[1:], sides.distance.sel(trajectory=f"descent {rate:g}")[1:], label=f"learning rate {rate:g}")
 axes.set(yscale="log", xlabel="time", ylabel="largest difference from the flow")
-axes.legend(frameon=False)
+figure.legend(loc="outside right upper", frameon=False)
 figure.savefig("descent_and_flow.svg")

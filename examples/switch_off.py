@@ -20,5 +20,5 @@ below.set(xlabel="time of the flow", ylabel="head +")
 for axes in (above, below):
     axes.axvline(off, color="#999999", ls=":")
     axes.axhline(0, color="#999999", lw=0.6)
-    axes.legend(frameon=False)
+    axes.legend(loc="center left", bbox_to_anchor=(1, 0.5), frameon=False)
 figure.savefig("switch_off.svg")

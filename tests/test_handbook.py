@@ -181,6 +181,19 @@ def test_links_between_files_resolve():
                 assert anchor in slugs(path), f"{page}: {target} has no such heading"
 
 
+def test_every_equation_of_the_story_points_to_its_function():
+    """Before the next heading; that the function exists is a matter of the build. Pictures name their script by themselves."""
+    text = TEXTS["docs/story.md"]
+    parts = re.split(r"^## ", text, flags=re.M)
+    assert text.count("$$") >= 12
+    for part in parts:
+        *_, after = part.rsplit("$$", 1)
+        assert "$$" not in part or "{source}`" in after, (
+            f"no function after the last equation of {part.splitlines()[0]!r}"
+        )
+    assert not re.search(r"!\[", text), "pictures of the story are made by {picture}, which names the script"
+
+
 def test_notation_agrees_with_the_dataset_and_the_mathematics():
     table = {}
     for line in TEXTS["docs/reference/notation.md"].split("\n"):

@@ -8,7 +8,6 @@ import sys
 import urllib.parse
 
 import blocks
-import pytest
 from test_handbook import flags
 
 import mixflow as mf
@@ -35,10 +34,8 @@ class Reader(html.parser.HTMLParser):
             self.links.append(given["href"])
 
 
-@pytest.fixture(scope="module")
-def built(tmp_path_factory):
-    """The folder of the built pages. Runs every example, because the pictures are made by them."""
-    folder = tmp_path_factory.mktemp("handbook")
+def build(folder):
+    """Build the pages and return their folder. Runs every example, because the pictures are made by them."""
     words = [
         sys.executable,
         "-m",
@@ -58,17 +55,25 @@ def built(tmp_path_factory):
     return folder / "html"
 
 
-@pytest.fixture(scope="module")
-def pages(built):
-    return {path.relative_to(built).as_posix(): Reader(path.read_text()) for path in built.rglob("*.html")}
+def test_the_handbook(tmp_path):
+    """One build for all checks: spread over several processes, each would build its own."""
+    built = build(tmp_path)
+    pages = {path.relative_to(built).as_posix(): Reader(path.read_text()) for path in built.rglob("*.html")}
+    failed = []
+    for check in CHECKS:
+        try:
+            check(built, pages)
+        except AssertionError as error:
+            failed.append(f"{check.__name__}: {error}")
+    assert not failed, "\n".join(failed)
 
 
-def test_every_page_is_built(pages):
+def every_page_is_built(built, pages):
     sources = [page for page in blocks.PAGES if page.startswith("docs/")]
     assert {page.removeprefix("docs/").replace(".md", ".html") for page in sources} <= set(pages)
 
 
-def test_nothing_is_loaded_from_elsewhere(built, pages):
+def nothing_is_loaded_from_elsewhere(built, pages):
     for page, seen in pages.items():
         away = [url for url in seen.loads if re.match(r"(https?:)?//", url)]
         assert not away, f"{page} loads {away}"
@@ -76,7 +81,7 @@ def test_nothing_is_loaded_from_elsewhere(built, pages):
         assert not re.search(r"url\(['\"]?(https?:)?//|@import ['\"]?(https?:)?//", style.read_text()), style
 
 
-def test_links_and_pictures_inside_the_handbook_resolve(built, pages):
+def links_and_pictures_inside_the_handbook_resolve(built, pages):
     missing = []
     for page, seen in pages.items():
         for url in [*seen.links, *seen.loads]:
@@ -91,22 +96,23 @@ def test_links_and_pictures_inside_the_handbook_resolve(built, pages):
     assert not missing, missing[:20]
 
 
-def test_mathematics_is_mathml(built, pages):
+def mathematics_is_mathml(built, pages):
     assert "math" in pages["story.html"].tags
     text = (built / "story.html").read_text()
     assert "MathJax" not in text
     assert "\\frac" not in re.sub(r"<annotation.*?</annotation>", "", text, flags=re.S)
 
 
-def test_the_gallery_shows_every_example(built):
+def the_gallery_shows_every_example(built, pages):
     text = (built / "gallery.html").read_text()
     for script in (ROOT / "examples").glob("*.py"):
         assert f"source/examples/{script.name}.html" in text
         picture = built / "_images" / f"{script.stem}.svg"
+        assert picture.exists(), script.stem
         assert picture.stat().st_size > 5000, script.stem
 
 
-def test_the_command_line_page_has_every_flag(built):
+def the_command_line_page_has_every_flag(built, pages):
     text = (built / "reference/command-line.html").read_text()
     for command, known in flags().items():
         (part,) = re.findall(rf'<section id="mixflow-{command}">.*?</section>', text, re.S)
@@ -114,10 +120,22 @@ def test_the_command_line_page_has_every_flag(built):
         assert known - {"-h", "--help"} <= shown, f"mixflow {command}: {known - shown} missing"
 
 
-def test_the_reference_page_has_every_public_name_with_its_example(pages):
+def the_reference_page_has_every_public_name_with_its_example(built, pages):
     assert {f"mixflow.{name}" for name in mf.__all__} <= pages["reference/api.html"].anchors
 
 
-def test_search_finds_words_of_the_story(built):
+def search_finds_words_of_the_story(built, pages):
     index = (built / "searchindex.js").read_text()
     assert all(word in index for word in ("filippov", "contrast", "outvot"))
+
+
+CHECKS = (
+    every_page_is_built,
+    nothing_is_loaded_from_elsewhere,
+    links_and_pictures_inside_the_handbook_resolve,
+    mathematics_is_mathml,
+    the_gallery_shows_every_example,
+    the_command_line_page_has_every_flag,
+    the_reference_page_has_every_public_name_with_its_example,
+    search_finds_words_of_the_story,
+)

@@ -114,10 +114,10 @@ def _of_pairs(data):
     return set(kinds) == {"c", "v"} and kinds.count("c") == kinds.count("v")
 
 
-def _largest(series, most=6):
+def _largest(series, most=4):
     """The series that moved furthest, each with a look of its own: label -> (colour, dash, series)."""
     furthest = sorted(series, key=lambda label: -np.abs(series[label] - series[label][0]).max())[:most]
-    looks = zip(("own", "other", "query", "v", "all", "rest"), ("-", "--", "-.", ":", "-", "--"))
+    looks = zip(("own", "other", "query", "v"), ("-", "--", "-.", ":"))
     return {label: (*look, series[label]) for label, look in zip(furthest, looks)}
 
 
