@@ -127,6 +127,8 @@ def growth(options):
     from scipy.stats import linregress, t
 
     counts = [n for n in (100, 316, 1000, 3162, 10_000) if n <= options.most]
+    if len(counts) < 2:
+        raise SystemExit(f"--most {options.most}: growth needs two sizes at least, 100 and 316 runs.")
     one_program = {"transformer": {"width": 64}, "method": {"steps": 30_000, "save_every": 300}, "output": {"batch": 8}}
     rows = []
     for n in counts:
