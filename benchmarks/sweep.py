@@ -127,6 +127,8 @@ def growth(options):
     from scipy.stats import linregress, t
 
     counts = [n for n in (100, 316, 1000, 3162, 10_000) if n <= options.most]
+    if len(counts) < 2:
+        raise SystemExit(f"--most {options.most}: growth needs two sizes at least, 100 and 316 runs.")
     one_program = {"transformer": {"width": 64}, "method": {"steps": 30_000, "save_every": 300}, "output": {"batch": 8}}
     rows = []
     for n in counts:
@@ -167,7 +169,7 @@ def ten_sweeps():
         "symmetric, K = 12": {"task": {"classes": 12}} | omegas(400) | descent(20_000, 500),
         "separation": finite | seeds(1600) | descent(5000, 50) | {"output": {"reductions": ["final", "separation"]}},
         "series": finite | seeds(1024) | descent(10_000, 100) | {"output": {"series": ["loss", "w", "A"]}},
-        "flow, K = 2": omegas(120) | {"method": {"kind": "flow", "until": 2000}},
+        "flow, K = 2": omegas(400) | {"method": {"kind": "flow", "until": 2000}},
         "rates and lengths": finite | {"grid": rates["grid"] | lengths["grid"]} | seeds(32) | descent(20_000, 100),
         "full, width 32": {"model": "full", "transformer": {"width": 32}} | seeds(200) | descent(3000, 100),
     }

@@ -285,9 +285,10 @@ def test_a_constructed_network_is_shown_as_one_state(server, tmp_path, classes):
 @pytest.mark.parametrize("task", TASKS)
 def test_every_task_has_every_view(server, task):
     with open_socket(server) as page:
-        header, arrays = run(page, **QUICK, task=task, distractors=2)[-1]
+        frames = run(page, **QUICK, task=task, distractors=2)
+        header = frames[-1][0]
         assert header["kind"] == "done"
-        assert arrays["scores"].shape[1] == 4
+        assert {arrays["scores"].shape[1] for _, arrays in frames if "scores" in arrays} == {4}
         for atom in (0, len(header["names"]["atoms"]) - 1):
             ask(page, type="sample", key=header["key"], atom=atom)
             told, found = answers(page, ("sample", "refused"))[-1]
@@ -296,7 +297,9 @@ def test_every_task_has_every_view(server, task):
             assert np.allclose(found["attention"].sum(axis=2), 1)
         assert told["tokens"][-1] == ("−d1 ×2" if task == "longer" else "−v2")
         ask(page, type="geometry", key=header["key"])
-        assert answers(page, ("geometry", "refused"))[-1][1]["points"].shape[2] == 2
+        told, found = answers(page, ("geometry", "refused"))[-1]
+        assert len(told["atoms"]) == len(set(told["atoms"])) == found["points"].shape[1]
+        assert not any("→" in atom for atom in told["atoms"])  # a wrong label is no other sample
 
 
 def test_three_stages_replace_what_was_streamed(server):

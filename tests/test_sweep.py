@@ -21,7 +21,7 @@ from mixflow.sweeping.manifest import DONE, FAILED, Manifest, lock, owner, part_
 from mixflow.sweeping.plan import Plan
 from mixflow.sweeping.run import check_header, read_header, write_header
 from mixflow.sweeping.spec import Sweep
-from mixflow.sweeping.trajectories import trajectories
+from mixflow.sweeping.trajectories import coordinate, trajectories
 from mixflow.sweeping.work import run_batch, unpack
 
 TINY = {"task": {"classes": 1}, "method": {"steps": 40, "save_every": 10}}
@@ -131,6 +131,12 @@ def test_series_have_the_dimensions_of_the_dataset(tmp_path, classes, width):
         np.testing.assert_array_equal(found[name].sel(run=1).values, run[name].values)
         for dim in run[name].dims[1:]:
             assert found[dim].values.tolist() == run[dim].values.tolist()
+
+
+def test_heads_of_a_task_with_more_classes_keep_their_names():
+    task = mf.variants.multiclass(2, values=3)
+    run = mf.train(task, mf.Transformer(), mf.GradientDescent(steps=20))
+    assert coordinate("head", task) == run.dataset["head"].values.tolist() == ["0", "1", "2"]
 
 
 def test_measuring_and_working_share_the_processes(tmp_path, monkeypatch):

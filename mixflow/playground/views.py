@@ -136,7 +136,7 @@ def _token(name, sign, number):
 
 def geometry(run):
     """Hard samples in the separating plane (time, sample, 2)."""
-    population = run.task.population()
+    population = _likeliest(run.task.population())
     A = run.dataset.A.values
     # For K = 2 the question is about the hard samples. From K = 3 on voting against the majority separates those alone,
     # so the plane must answer for all samples (measure/separability.py); the hard ones are drawn.
@@ -149,6 +149,22 @@ def geometry(run):
     names = np.array(population.names)[population.hard][drawn].tolist()
     header = {"labels": labels[drawn].astype(int).tolist(), "atoms": names, "margin": margin}
     return header, {"points": points[:, drawn].astype(SINGLE)}
+
+
+def _likeliest(task):
+    """The task without samples that stand there again with a less likely label: no plane separates a sample from itself."""
+    best = {}
+    for i, atom in enumerate(task.atoms):
+        if atom not in best or task.probabilities[i] > task.probabilities[best[atom]]:
+            best[atom] = i
+    if len(best) == len(task.atoms):
+        return task
+    kept = list(best.values())
+    p = task.probabilities[kept]
+    return FiniteTask(
+        features=task.features, atoms=list(best), labels=task.labels[kept], probabilities=p / p.sum(), gram=task.gram,
+        hard=task.hard[kept], names=[task.names[i] for i in kept], loss=task.loss,
+    )  # fmt: skip
 
 
 def table(dataset):

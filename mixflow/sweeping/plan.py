@@ -196,7 +196,7 @@ def nominal_seconds(engine, method):
     inner = getattr(method, "method", method)
     steps = getattr(inner, "steps", None)
     if steps is None:  # the flow: some thousand evaluations, more with more atoms
-        return 2.0 * _size(engine)
+        return 0.1 * _size(engine)
     if inner is not method:  # stages end at events: their length is known only afterwards
         steps = 100_000
     return 1e-3 + 5e-6 * steps * _size(engine)

@@ -33,7 +33,13 @@ def dimensions(name, task, engine):
 
 def coordinate(dim, task):
     """The labels along a dimension."""
-    fixed = {"head": HEADS, "sector": SECTORS, "kind": KINDS, "key_kind": KINDS, "query_kind": KINDS}
+    fixed = {
+        "head": getattr(task, "heads", HEADS),
+        "sector": SECTORS,
+        "kind": KINDS,
+        "key_kind": KINDS,
+        "query_kind": KINDS,
+    }
     if dim in fixed:
         return list(fixed[dim])
     if dim == "atom_type":

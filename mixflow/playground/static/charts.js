@@ -80,6 +80,8 @@ function loss(page) {
   if (other?.length) {
     traces.push(line(other.times, other.line("loss"), `all, ${page.otherName}`, colours.lines.rest, "dot", { line: { color: colours.lines.rest, dash: "dot", width: 3 } }));
   }
+  const values = traces.flatMap(({ y }) => [...y]).filter((x) => x > 0);
+  const decades = Math.log10(values.reduce((a, b) => Math.max(a, b), 0) / values.reduce((a, b) => Math.min(a, b), Infinity));
   const labels = shades(page).map((shade, i) => ({
     // annotations on a logarithmic axis are placed by the exponent, shapes by the value
     x: middle(page, shade.x0, shade.x1), y: 0, yref: "paper", yanchor: "bottom", showarrow: false,
@@ -89,7 +91,7 @@ function loss(page) {
     traces,
     layout: {
       xaxis: timeAxis(page), shapes: shades(page), annotations: labels, showlegend: true,
-      yaxis: axis(page.faint, { type: "log", tickformat: "~g", dtick: 1, title: { text: "loss", font: { size: 11 } } }),
+      yaxis: axis(page.faint, { type: "log", tickformat: "~g", dtick: decades > 1.5 ? 1 : "D2", title: { text: "loss", font: { size: 11 } } }),
     },
   };
 }

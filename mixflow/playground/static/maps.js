@@ -77,7 +77,8 @@ function token(name, x, y, chips) {
     const look = { class: `token token-${kind}${negative ? " token-negative" : ""}` };
     mark.push(svgElement("rect", { x: x - 17, y: y - 10, width: 34, height: 20, rx: kind === "c" ? 4 : 10, ...look }));
   }
-  mark.push(svgText(x, y + 4, name, chips ? `token-name${negative ? " token-name-negative" : ""}` : `feature feature-${kind}`));
+  const look = `token-name${negative ? " token-name-negative" : ""}${name.length > 4 ? " token-name-long" : ""}`;
+  mark.push(svgText(x, y + 4, name, chips ? look : `feature feature-${kind}`));
   return mark;
 }
 
