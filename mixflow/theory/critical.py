@@ -79,12 +79,6 @@ class Critical:
         first = self.B[0]
         return first[CV] * np.cosh(2 * turn) + (first[0, 0] + first[3, 3]) / 2 * np.sinh(2 * turn)
 
-    def thinned(self, count, most):
-        """The first `count` saves, every few of them so that at most about `most` remain; bounds between saves are dropped."""
-        kept = np.unique(np.linspace(0, count - 1, min(count, most)).astype(int))
-        arrays = {name: getattr(self, name)[kept] for name in ("time", "B", "H", "forcing", "speed")}
-        return Critical(**arrays)
-
 
 def plateau_growth(classes):
     """h_cv / w_c at uniform attention, when no neuron is silent but those of samples whose signs all agree: 1 / (2 (K+1)³).
@@ -119,16 +113,24 @@ def critical(field, time, states, *, error=None):
 
 def critical_of_run(data, task, transformer):
     """The critical sub-system of a run's dataset: of its sectors if it has them, otherwise its class average."""
-    if not getattr(task, "uniform", False):
-        raise SpecError("the critical sub-system needs a Mixture with uniform priors and orthonormal features.")
-    names = ("w", "A", "G_K", "G_Q")
-    if "A_sector" in data:
-        field, suffix = symmetric_field(task, transformer), "_sector"
-    else:
-        field, suffix = gram_field(task, transformer), ""
-    parts = [data[name + suffix].transpose("time", ...).values for name in names]
+    field, suffix = _field_of_run(data, task, transformer)
+    parts = [data[name + suffix].transpose("time", ...).values for name in ("w", "A", "G_K", "G_Q")]
     states = np.array([pack(*(part[i] for part in parts)) for i in range(data.sizes["time"])])
     return critical(field, data["time"].values, states)
+
+
+def score_of_run(data, task, transformer):
+    """(T,) A_cv of the contrast sector, or of the class average: the cheap part of the above."""
+    field, suffix = _field_of_run(data, task, transformer)
+    return contrast(field, data["A" + suffix].transpose("time", ...).values)[:, C, V]
+
+
+def _field_of_run(data, task, transformer):
+    if not getattr(task, "uniform", False):
+        raise SpecError("the critical sub-system needs a Mixture with uniform priors and orthonormal features.")
+    if "A_sector" in data:
+        return symmetric_field(task, transformer), "_sector"
+    return gram_field(task, transformer), ""
 
 
 def _needs_classes(field):

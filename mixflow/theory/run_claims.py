@@ -12,11 +12,11 @@ from ..measure.invariants import drift, smallest_eigenvalue
 from ..measure.separability import feature_margin
 from ..measure.stages import detect, switch_off
 from .comparison import LEVEL, enclosed
-from .critical import CV, critical_of_run, first_time
+from .critical import CV, critical_of_run, first_time, score_of_run
 from .finding import FAILS, HOLDS, SILENT, Finding
 
 SEPARATED = 0.1  # feature margin of the hard samples: K = 2 starts at 0 and is at 0.48 after t = 2000
-FEWEST, FEW = 20, 200  # saves until separation: with fewer h is not known well enough, with more every few will do
+FEWEST, ENOUGH = 20, 500  # saves until separation: with fewer h is not known well enough, with more every few will do
 
 
 class Silent(Exception):
@@ -117,18 +117,18 @@ def critical_drives(data, task, transformer):
         raise Silent("it needs the classes of a uniform Mixture, and the Gram matrices")
     if transformer.tie_values or "switches" in data.attrs:
         raise Silent("it is about untied values, with all weights trained at once")
-    system = critical_of_run(data, task, transformer)
-    score = system.B[:, *CV]
-    end = first_time(system.time, score, LEVEL)
+    time = data["time"].values
+    end = first_time(time, score_of_run(data, task, transformer), LEVEL)
     if end is None:
         return math.nan, False, {"reason": f"A_cv of the contrast sector never reaches {LEVEL:g}"}
-    count = int(np.searchsorted(system.time, end)) + 1
+    count = int(np.searchsorted(time, end)) + 1
     if count < FEWEST:
         raise Silent(f"only {count} saves until A_cv reaches {LEVEL:g}: save more often")
-    until = system.thinned(count, FEW)
-    bounded, _, _ = enclosed(until, windows=40)
-    ratio = float(system.driven[count - 1] / score[count - 1])
-    left = float(system.defect[:count].max() / np.abs(system.speed[:count]).max())
+    kept = np.unique(np.linspace(0, count - 1, min(count, ENOUGH)).astype(int))
+    system = critical_of_run(data.isel(time=kept), task, transformer)
+    bounded, _, _ = enclosed(system, windows=40)
+    ratio = float(system.driven[-1] / system.B[-1, *CV])
+    left = float(system.defect.max() / np.abs(system.speed).max())
     facts = {"separation": end, "bounded": bounded, "residual_of_averaging": left}
     return ratio, bool(bounded and 0.65 < ratio < 1.1), facts
 
