@@ -147,7 +147,7 @@ def _own_variables(task, history):
 
 
 def _vanilla_variables(task, history):
-    """A standard transformer: no heads with a sign and no values; w, A and z as docs/mathematics.md §11 defines them."""
+    """A standard transformer: no heads with a sign and no values; w, A and z as docs/mathematics.md §13 defines them."""
     population = task.population()
     m = population.labels * history["answer"]
     signals, _ = signal_probes(population, history["stream"])

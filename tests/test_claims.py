@@ -15,7 +15,7 @@ from mixflow.theory.mechanism import compare
 from mixflow.theory.run_claims import check
 
 SHORT = {"seeds": 2, "steps": 8000}
-ON_RUNS = ("neurons-first", "neurons-align", "features-separate", "learned", "conserved")
+ON_RUNS = ("neurons-first", "neurons-align", "features-separate", "critical-drives", "learned", "conserved")
 
 
 def verdicts(lab, names=ON_RUNS):
@@ -56,6 +56,7 @@ def test_frozen_attention(broken):
     broken("parameters", lambda self, networks, eta_w, eta_A: sound(self, networks, eta_w, 0 * eta_A))
     found = verdicts(Lab(**SHORT))
     assert found["neurons-first"] == found["features-separate"] == found["learned"] == "fails"
+    assert found["critical-drives"] == "fails"
     assert found["neurons-align"] == found["conserved"] == "holds"  # stage 1 does not need the attention
 
 

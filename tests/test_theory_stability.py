@@ -1,56 +1,158 @@
-"""Symmetry types are a decomposition, and three independent measurements of their growth agree."""
+"""Symmetry types are a decomposition, the linearised flow is the derivative of the real one, and seeds grow as it says."""
+
+import itertools
 
 import numpy as np
 import pytest
 
 import mixflow as mf
+from mixflow.experiments.claims_stability import main
+from mixflow.jaxed import jax
+from mixflow.models.gated import pack
+from mixflow.models.gram import Gram
+from mixflow.models.gram_field import gram_field
+from mixflow.models.symmetric import expand
 from mixflow.theory import stability as S
+from mixflow.theory.perturbed import seed_growth, two_flows
+from mixflow.theory.symmetry import PARTS, TYPES, basis, project
 
 NETWORK = mf.Transformer(omega=0.3)
 
 
-@pytest.mark.parametrize("K", [2, 3, 4])
+def random_parts(K, seed):
+    rng = np.random.default_rng(seed)
+    w, A, X, Y = (rng.normal(size=(2, 2 * K, *more)) for more in ((), (2 * K,), (2 * K,), (2 * K,)))
+    return {"w": w, "A": A, "G_K": X + X.swapaxes(1, 2), "G_Q": Y + Y.swapaxes(1, 2)}
+
+
+@pytest.mark.parametrize("K", [2, 3, 4, 5])
 def test_types_decompose_every_state(K):
-    rng = np.random.default_rng(K)
-    parts = {"w": rng.normal(size=(2, 2 * K)), "A": rng.normal(size=(2, 2 * K, 2 * K))}
-    found = {kind: S.project(parts, K, kind) for kind in S.TYPES}
+    parts = random_parts(K, K)
+    found = {kind: project(parts, K, kind) for kind in TYPES}
     for name, x in parts.items():
-        np.testing.assert_allclose(sum(part[name] for part in found.values()), x, atol=1e-13)
-        for kind, part in found.items():
-            np.testing.assert_allclose(S.project(part, K, kind)[name], part[name], atol=1e-13)
-            others = [S.project(part, K, other)[name] for other in S.TYPES if other != kind]
-            assert max(np.abs(other).max() for other in others) < 1e-13
-    assert (S.perturbation(K, 0.3, ("pairs", "mirror"), 0) is None) == (K == 2)
+        np.testing.assert_allclose(sum(part[name] for part in found.values()), x, atol=1e-12)
+        for kind, other in itertools.product(TYPES, TYPES):
+            again = project(found[kind], K, other)[name]
+            np.testing.assert_allclose(again, found[kind][name] if kind == other else 0 * x, atol=1e-12)
+            assert abs((found[kind][name] * found[other][name]).sum()) < 1e-9 or kind == other
+
+
+@pytest.mark.parametrize("K", [2, 3, 4, 5, 6])
+def test_a_basis_has_one_vector_for_each_copy(K):
+    field = gram_field(mf.Mixture(classes=2), NETWORK) if K == 2 else None
+    copies = {"equal": 1, "unequal": K - 1, "pairs": K * (K - 3) // 2, "cycles": (K - 1) * (K - 2) // 2}
+    total = 0
+    for kind in TYPES:
+        rows = basis(K, kind)
+        np.testing.assert_allclose(rows @ rows.T, np.eye(len(rows)), atol=1e-12)
+        total += len(rows) * max(copies[kind[0]], 0)
+        if field:
+            for row in rows:
+                np.testing.assert_allclose(pack(**project(field.unpack(row), K, kind)), row, atol=1e-12)
+    assert total == 2 * (2 * K + 4 * K * K + 2 * K * (2 * K + 1))  # w, A and two symmetric matrices, two heads
+    assert [len(basis(K, (kind, "mirror"))) for kind in copies] == [22, 18 if K == 2 else 28, 10 * (K > 3), 6 * (K > 2)]
 
 
 def test_equal_and_mirror_is_the_symmetric_model():
-    from mixflow.models.symmetric import expand
-
     rng = np.random.default_rng(0)
     sectors = {"w": rng.normal(size=2), **{name: rng.normal(size=(2, 2, 2)) for name in ("A", "G_K", "G_Q")}}
     state = expand(sectors, 3)
-    kept = S.project(state, 3, ("equal", "mirror"))
+    kept = project(state, 3, ("equal", "mirror"))
     for name in state:
         np.testing.assert_allclose(kept[name], state[name], atol=1e-13)
 
 
-def test_tangent_flow_and_descent_agree():
-    task, times = mf.Mixture(classes=2), np.linspace(0, 240, 13)
-    descent, at = S.descent_growth(task, NETWORK, 2400, saves=12)
-    np.testing.assert_allclose(at, times)
-    for kind in (("unequal", "mirror"), ("unequal", "apart")):
-        linear, finite = S.tangent(task, NETWORK, kind, times), S.growth(task, NETWORK, kind, times)
-        np.testing.assert_allclose(finite, linear, rtol=0.01)
-        np.testing.assert_allclose(descent[kind], finite, rtol=0.02)
-        assert finite.max() > 4
+@pytest.fixture(scope="module")
+def three():
+    """K = 3 on the plateau, after the first switch."""
+    return S.Trajectory(mf.Mixture(classes=3), NETWORK, 60.0, 12)
 
 
-def test_asymmetry_of_seeds_is_measured_by_type():
-    task = mf.Mixture(classes=2)
-    networks = [mf.Transformer(omega=0.3, width=4096, seed=seed) for seed in range(3)]
+def test_the_jacobian_is_the_derivative_of_the_real_step(three):
+    """One step of descent on the Gram state with a small rate, at both sides of the state, is 1 + ηJ."""
+    leg = three.legs[1]
+    y, gates = leg.states[-1], leg.gates[-1]
+    engine, rate, size = Gram(mf.Mixture(classes=3).population()), 1e-3, 1e-4
+    eta = np.full(engine.lanes, rate)
+    parameters = engine.parameters([NETWORK] * engine.lanes, eta, eta)
+    step = jax().jit(lambda state: engine.step(0, state, parameters))
+    for kind in TYPES:
+        rows = basis(3, kind)
+        if not len(rows):
+            continue
+        J = three.jacobian(y, gates, leg.sliding, rows)(slice(0, len(rows)), {})
+        x = np.random.default_rng(1).normal(size=len(rows))
+        sides = [three.full.unpack(y + sign * size * (x @ rows)) for sign in (1, -1)]
+        after = step(engine.stack(sides + [sides[0]] * (engine.lanes - 2)))
+        after = {name: np.asarray(value)[None] for name, value in after.items()}
+        ends = [pack(**{name: v[0] for name, v in engine.unstack(after, lane).items()}) for lane in (0, 1)]
+        moved = rows @ (ends[0] - ends[1]) / (2 * size)
+        np.testing.assert_allclose((moved - x) / rate, J @ x, atol=2e-4 * np.abs(J @ x).max())
+
+
+def test_projection_commutes_with_the_linearised_field(three):
+    leg = three.legs[1]
+    y, gates = leg.states[-1], leg.gates[-1]
+    parts = random_parts(3, 7)
+    apply = lambda row: three._derive("field", y, gates, row[None])[0]  # noqa: E731
+    moved = three.full.unpack(apply(pack(**parts)))
+    for kind in TYPES:
+        one = project({name: moved[name] for name in PARTS}, 3, kind)
+        other = three.full.unpack(apply(pack(**project(parts, 3, kind))))
+        for name in PARTS:
+            np.testing.assert_allclose(other[name], one[name], atol=1e-12)
+
+
+def start_of(one, seed=0):
+    return np.random.default_rng(seed).standard_normal(len(one.spread)) * one.spread
+
+
+def test_two_classes_beside_two_flows_through_crossings_and_sliding():
+    task, until = mf.Mixture(classes=2), 290.0  # the neurons switch at 12.2, 258.3 and slide from 281.5
+    found = S.linearised(task, NETWORK, until, points=100)
+    assert set(found) == {(classes, heads) for classes in ("equal", "unequal") for heads in ("mirror", "apart")}
+    for kind, one in found.items():
+        x, at = start_of(one), [40, 80, -1]
+        there, outside = two_flows(task, NETWORK, kind, x, one.time[at])
+        expected = one.map[at] @ x
+        assert (np.linalg.norm(there - expected, axis=1) < 3e-3 * np.linalg.norm(expected, axis=1)).all(), kind
+        assert (outside < 6e-3 * np.linalg.norm(expected, axis=1)).all()
+        assert one.most[-1] > one.growth[-1] > 5
+
+
+def test_four_classes_beside_two_flows_while_twelve_neurons_slide():
+    task, kind = mf.Mixture(classes=4), ("pairs", "mirror")
+    one = S.linearised(task, NETWORK, 170.0, [kind], points=24)[kind]  # they begin to slide at 152
+    x = start_of(one)
+    there, _ = two_flows(task, NETWORK, kind, x, one.time[[-1]], size=1e-6)
+    expected = one.map[-1] @ x
+    np.testing.assert_allclose(there[0], expected, atol=1e-4 * np.linalg.norm(expected))
+    assert one.slack < 1e-9
+
+
+def test_wide_networks_grow_as_the_linear_theory_says():
+    task, until = mf.Mixture(classes=2), 150.0
+    found = S.linearised(task, NETWORK, until, points=60)
+    networks = [mf.Transformer(omega=0.3, width=2**16, seed=seed) for seed in range(8)]
     A = mf.train_many(task, networks, mf.GradientDescent(0.1, 1500, 1500)).A.values
-    found = S.seed_growth(task, A[:, 0], A[:, -1])
-    assert set(found) == {("equal", "apart"), ("unequal", "mirror"), ("unequal", "apart")}
-    assert all((ratio > 1).all() for ratio in found.values())
-    assert S.growth(task, NETWORK, ("pairs", "mirror"), [0.0, 1.0]) is None
-    assert S.tangent(task, NETWORK, ("pairs", "mirror"), [0.0, 1.0]) is None
+    measured = seed_growth(task, A)
+    assert set(measured) == set(found) - {("equal", "mirror")}
+    for kind, ratio in measured.items():
+        mean = np.sqrt((ratio[:, -1] ** 2).mean())
+        assert 0.6 < mean / found[kind].growth[-1] < 1.6, kind
+
+
+@pytest.mark.parametrize("network", [mf.Transformer(bias=0.0), mf.Transformer(tie_values=True)])
+def test_it_needs_neurons_that_are_on_and_values_of_their_own(network):
+    with pytest.raises(mf.SpecError, match="use bias > 0"):
+        S.linearised(mf.Mixture(classes=2), network, 10.0)
+
+
+def test_from_the_command_line(tmp_path, capsys):
+    (result,) = main(["2", "--widths", "64", "--seeds", "2", "--points", "40", "--agreement", "--out", str(tmp_path)])
+    out = capsys.readouterr().out
+    assert "unequal, mirror" in out
+    assert "two flows" in out
+    assert {path.suffix for path in tmp_path.iterdir()} == {".json", ".svg", ".pdf", ".png"}
+    assert max(result["agreement"]["equal, apart"]["difference"]) < 0.02
+    assert len(result["seeds"]["64"]["unequal, mirror"]) == 2

@@ -8,7 +8,7 @@ from ..models.updates import KINDS
 
 @dataclass(frozen=True, kw_only=True)
 class Optimizer:
-    """An update rule on every weight of a network of finite width (docs/mathematics.md §11).
+    """An update rule on every weight of a network of finite width (docs/mathematics.md §13).
 
     kind           "sgd" (plain descent), "momentum", "sign", "adam" or "adamw"
     learning_rate  η > 0; time is t = η × step for every kind, whatever a step does

@@ -1,4 +1,4 @@
-"""More classes: the same stages at K = 3 and K = 4, and how long learning takes as K grows."""
+"""More classes: the same stages at K = 3 and K = 4, how long learning takes as K grows, whether the classes stay equal."""
 
 import math
 
@@ -9,10 +9,12 @@ from ..measure.seeds import mean_interval
 from ..models.transformer import Transformer
 from ..plot.columns import plot_columns
 from ..plot.slope import plot_slopes
+from ..plot.stability import plot_stability
 from ..tasks.mixture import Mixture
 from ..training import train, train_many
+from .claims_stability import growth as perturbed
 from .curves import curves, first_below
-from .shape import Experiment, Picture, Results, Setting, equal, near, shown
+from .shape import Experiment, Picture, Results, Setting, between, equal, near, shown
 from .simultaneous import ORDER, in_order
 
 # docs/mathematics.md §3 and §4, from a program that shares nothing with this one: the loss after 39,999 steps, and the time
@@ -31,6 +33,10 @@ CONFIG = {
     "learned": Setting(0.1, "the loss below which a task counts as learned: every sample is right"),
     "width": Setting(256, "finite transformers with three classes, whose seeds give the interval"),
     "seeds": Setting(4, "enough for a t-interval", full=16),
+    "stability": Setting(
+        [2, 3], "perturbations linearised by symmetry type; larger K take minutes", full=[2, 3, 4, 5, 6]
+    ),
+    "stability_width": Setting(4096, "finite transformers beside them; K = 4 leaves the linear theory below 2^17"),
 }
 
 
@@ -55,11 +61,35 @@ def run(settings, progress):
     finite = [Transformer(width=settings["width"], seed=seed, **common) for seed in range(settings["seeds"])]
     many = train_many(Mixture(3), finite, method, progress=progress)
     kept = {f"K = {K}": runs[K] for K in (3, 4)}
+    stability = []
+    for K in settings["stability"]:
+        one = perturbed(K, network=Transformer(**common), points=100, widths=[settings["stability_width"]])
+        stability.append(one)
+        progress(len(stability), len(settings["stability"]))
     return Results(
         runs={f"K{K}": runs[K] for K in (3, 4)},
-        series={**{f"K{K}": curves(runs[K]) for K in (3, 4)}, "growth": growth},
-        facts={"columns": kept, "loss": many.loss[:, -1].values, "accuracy": many.accuracy[:, -1].values, "settings": settings},
+        series={
+            **{f"K{K}": curves(runs[K]) for K in (3, 4)},
+            "growth": growth,
+            **{f"stability-K{one['classes']}": _by_type(one) for one in stability},
+        },
+        facts={
+            "columns": kept, "stability": stability, "loss": many.loss[:, -1].values,
+            "accuracy": many.accuracy[:, -1].values, "settings": settings,
+        },
     )  # fmt: skip
+
+
+def _by_type(result):
+    """The linearised growth of one K as a dataset."""
+    import xarray
+
+    linear = result["linear"]
+    growth = np.array([one["growth"] for one in linear.values()]).T
+    return xarray.Dataset(
+        {"growth": (("time", "type"), growth, {"long_name": "asymmetry / its start"})},
+        coords={"time": result["time"], "type": list(linear)},
+    )
 
 
 def exponent(growth):
@@ -73,7 +103,7 @@ def exponent(growth):
 
 
 def verdict(results):
-    """The predicted losses, the stages in order, learning times near K³."""
+    """The predicted losses, the stages in order, learning times near K³, the classes' difference as linearised."""
     growth, settings = results.series["growth"], results.facts["settings"]
     checks = []
     for K, loss in LOSS.items():
@@ -104,12 +134,25 @@ def verdict(results):
     right = int(
         (results.facts["accuracy"] > 1 - 1e-9).sum()
     )  # the weights of the samples add up to 1 only within rounding
+    for one in results.facts["stability"]:
+        checks.append(_as_linear(one, settings["stability_width"]))
     checks.append(equal("seeds", f"K = 3: seeds at width {width} that end with every sample right", right, seeds))
     return checks
 
 
+def _as_linear(result, width):
+    """Class against class: what the seeds' asymmetry grows by, over what the linearised flow says."""
+    K, kind = result["classes"], "unequal, mirror"
+    seeds = np.array([path[-1] for path in result["seeds"][str(width)][kind]])
+    ratio, low, high = mean_interval(seeds / result["linear"][kind]["growth"][-1])
+    says = f"K = {K}: growth of the classes' difference at width {width}, over that of the linearised flow"
+    if K in (2, 3):  # larger K have a neuron close to silence (docs/findings.md)
+        return between(f"stability {K}", says, ratio, 0.3, 2.0, low=low, high=high)
+    return shown(f"stability {K}", says, ratio, low=low, high=high)
+
+
 def figures(results):
-    """K = 3 beside K = 4, and the learning time against K."""
+    """K = 3 beside K = 4, the learning time against K, the growth of differences."""
     growth = results.series["growth"]
     lines = {"loss below 0.1": (growth.classes.values, growth.learned.values)}
     return [
@@ -126,6 +169,14 @@ def figures(results):
             "Log-log plot of the learning time against the number of classes, close to a dashed line of slope 3.",
             plot_slopes(lines, slope=3.0, xlabel="classes K", ylabel="learning time, t", ticks=growth.classes.values),
         ),
+        Picture(
+            "stability",
+            "Growth of small differences from the class-symmetric solution, by symmetry type: lines are the linearised flow, "
+            "marks the mean of finite transformers.",
+            "One panel for each number of classes: asymmetry relative to its start against time on a logarithmic scale, "
+            "rising by one to two powers of ten, with marks of finite width beside the lines.",
+            plot_stability(results.facts["stability"]),
+        ),
     ]
 
 
@@ -138,5 +189,5 @@ EXPERIMENT = Experiment(
     run=run,
     verdict=verdict,
     figures=figures,
-    seconds=(25.0, 240.0),
+    seconds=(40.0, 700.0),
 )

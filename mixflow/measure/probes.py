@@ -1,4 +1,4 @@
-"""What can be read linearly from a network's inside, and where its identifiers look (docs/mathematics.md §11)."""
+"""What can be read linearly from a network's inside, and where its identifiers look (docs/mathematics.md §13)."""
 
 import numpy as np
 

@@ -1,4 +1,4 @@
-"""A standard transformer as a specification: multi-head attention, MLP, residuals, layer norm (docs/mathematics.md §11)."""
+"""A standard transformer as a specification: multi-head attention, MLP, residuals, layer norm (docs/mathematics.md §13)."""
 
 from dataclasses import asdict, dataclass
 

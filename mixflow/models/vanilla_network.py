@@ -1,4 +1,4 @@
-"""The standard transformer's weights (Equinox layers) and forward pass, and what is watched of it (docs/mathematics.md §11).
+"""The standard transformer's weights (Equinox layers) and forward pass, and what is watched of it (docs/mathematics.md §13).
 
 D = width of the residual stream, H heads, N layers, n atoms, L positions (the longest atom's; shorter ones are masked).
 """

@@ -1,4 +1,4 @@
-"""The transformer with one thing changed, or several: a specification around a `Transformer` (docs/mathematics.md §11)."""
+"""The transformer with one thing changed, or several: a specification around a `Transformer` (docs/mathematics.md §13)."""
 
 from dataclasses import dataclass, field, fields
 

@@ -1,4 +1,4 @@
-"""The variants' forward pass in jax, and their network for the engine (docs/mathematics.md §11).
+"""The variants' forward pass in jax, and their network for the engine (docs/mathematics.md §13).
 
 H heads, r values in each, a = H or 1 attentions, n atoms of at most L tokens, F features, width m, dimension d.
 """

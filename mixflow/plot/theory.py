@@ -13,14 +13,15 @@ STORIES = {
 
 
 def plot_learning_time(result):
-    """A Figure of three panels: T against K with its laws, their residuals, the phase diagram in ω and b."""
+    """A Figure: T against K with its laws, their residuals, and for each K of the phases a diagram in ω and b."""
     from matplotlib import rc_context
     from matplotlib.figure import Figure
 
     with rc_context(RC):
-        figure = Figure(figsize=(7.2, 8.0))
-        grid = figure.add_gridspec(3, 1, height_ratios=[3, 1.4, 2.4])
-        times, residuals, phases = (figure.add_subplot(cell) for cell in grid)
+        diagrams = sorted({p["classes"] for p in result["phases"]})
+        figure = Figure(figsize=(7.2, 5.0 + 2.8 * len(diagrams)))
+        grid = figure.add_gridspec(2 + len(diagrams), 1, height_ratios=[3, 1.4] + [2.6] * len(diagrams))
+        times, residuals, *phases = (figure.add_subplot(cell) for cell in grid)
         reached = [p for p in result["points"] if p["time"]]
         K, T = (np.array([p[name] for p in reached], float) for name in ("classes", "time"))
         times.loglog(K, T, "o", color="#222222", ms=4, label="exact flow, loss = 0.1")
@@ -34,7 +35,8 @@ def plot_learning_time(result):
         times.legend(loc="upper left")
         residuals.set_ylabel("residual of log T")
         residuals.set_xlabel("classes K")
-        _phases(phases, result["phases"])
+        for axes, K in zip(phases, diagrams, strict=True):
+            _phases(axes, [p for p in result["phases"] if p["classes"] == K])
         return figure
 
 
@@ -44,7 +46,9 @@ def _phases(axes, points):
         x, y = omegas.index(p["omega"]), biases.index(p["bias"])
         axes.plot(x, y, "s", ms=22, color=STORIES[p["story"]])
         if p["time"]:
-            axes.text(x, y, f"{p['time']:.0f}", ha="center", va="center", fontsize=7, color="white")
+            axes.text(
+                x, y, f"{p['time']:.0f}", ha="center", va="center", fontsize=7 if p["time"] < 9999 else 6, color="white"
+            )
     for story in sorted({p["story"] for p in points}):
         axes.plot([], [], "s", color=STORIES[story], label=story)
     axes.set_xticks(range(len(omegas)), [f"{x:g}" for x in omegas])
@@ -53,6 +57,7 @@ def _phases(axes, points):
     axes.set_ylim(-0.6, len(biases) - 0.4)
     axes.set_xlabel("initial scale ω")
     axes.set_ylabel("bias b")
+    axes.set_title(f"K = {points[0]['classes']}: what happens until t = {points[0]['until']:g}, and when it is learned")
     axes.legend(loc="center right")
 
 

@@ -9,38 +9,36 @@ system acts on it through h alone. It learns by h_cv: with that entry alone, A_c
 attention starts from exactly 0, grows exponentially in Θ, and ω enters the time only through log 1/ω². While the attention is
 uniform and only the neurons of unanimous samples are silent, h_cv = w_c / (2 (K+1)³) exactly (`plateau_growth`).
 
-`sandwich`  bounds h on each of a few windows by constants and integrates the two comparison systems; by Müller's theorem they
-            enclose every entry of B.
-`predict`   uses nothing of the critical system: it follows the large system with the contrast's c–v scores held at 0 and
-            integrates B' = H B + B H with the h of that background.
+A finite-width run has no sectors, but a class average: with P the mean over all permutations of the classes and the reflection of
+the heads, B = P of its Gram matrices' contrast and h = P(−g), g the slope at the run's own, unequal state. Then
+B' = P(H B + B H) of the run, which differs from (H B + B H) of the averages by a covariance: `residual`, measured, never dropped.
+
+`comparison.py` bounds B by linear systems and predicts when it grows.
 """
 
-import itertools
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 
-from ..checks import whole
-from ..dynamics.flow import GradientFlow, flow
 from ..errors import SpecError
 from ..jaxed import jax
-from ..models.symmetric_field import _surface, symmetric_field
-from ..models.transformer import Transformer
-from ..tasks.mixture import Mixture
+from ..models.gated import pack
+from ..models.gram_field import gram_field
+from ..models.symmetric_field import symmetric_field
+from .enclosure import Enclosure, enclose
 
 ROWS = ("K_c", "K_v", "Q_c", "Q_v")
 C, V = 0, 1
 CONTRAST = 1
 CV, VC = (0, 3), (1, 2)  # A_cv and A_vc as entries of B, h_cv and h_vc as entries of H
-LEVEL = 1.0  # A_cv counts as learned: own signals look at the identifier e times more than others do
-LIMIT = 1e5
 SURFACE = 1e-8  # |z| of a sliding neuron; the flow keeps it below 1e-10
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Critical:
-    """The critical sub-system along a trajectory.
+    """The critical sub-system along a trajectory, or its class average along a run of finite width.
 
     time     (T,)
     B        (T, 4, 4) the contrast sector's keys and queries
@@ -48,6 +46,7 @@ class Critical:
     forcing  (T, 4, 4) H at the same w, common sector and gates, but A_cv = A_vc = 0 in the contrast: what the large system
              does to an attention that knows nothing; H − forcing is the contrast's feedback on itself
     speed    (T, 4, 4) B' of the flow
+    between  the proven bounds of h between the saves; None where there are only the saves
     """
 
     time: np.ndarray
@@ -55,6 +54,7 @@ class Critical:
     H: np.ndarray
     forcing: np.ndarray
     speed: np.ndarray
+    between: Enclosure | None = None
 
     @property
     def rate(self):
@@ -62,16 +62,22 @@ class Critical:
         return 2 * np.linalg.eigvalsh(self.H)[:, -1]
 
     @property
+    def residual(self):
+        """(T, 4, 4) B' − H B − B H: rounding for a symmetric run, the neglected asymmetry for a class average."""
+        return self.speed - self.H @ self.B - self.B @ self.H
+
+    @property
     def defect(self):
-        """(T,) largest |B' − H B − B H|: rounding for a symmetric run, the neglected asymmetry for a class average."""
-        return np.abs(self.speed - self.H @ self.B - self.B @ self.H).max(axis=(1, 2))
+        """(T,) the largest entry of the residual."""
+        return np.abs(self.residual).max(axis=(1, 2))
 
     @property
     def driven(self):
-        """(T,) ω² sinh 2∫h_cv dt: A_cv if h_cv were the only entry of H."""
+        """(T,) A_cv if h_cv were the only entry of H: A_cv(0) cosh 2Θ + (G_K,cc + G_Q,vv)(0)/2 sinh 2Θ, Θ = ∫ h_cv dt."""
         h = self.H[:, *CV]
         turn = np.concatenate([[0.0], np.cumsum((h[1:] + h[:-1]) / 2 * np.diff(self.time))])
-        return self.B[0, 0, 0] * np.sinh(2 * turn)
+        first = self.B[0]
+        return first[CV] * np.cosh(2 * turn) + (first[0, 0] + first[3, 3]) / 2 * np.sinh(2 * turn)
 
 
 def plateau_growth(classes):
@@ -86,14 +92,54 @@ def plateau_growth(classes):
     return 1 / (2 * (classes + 1) ** 3)
 
 
-def critical(field, time, states):
-    """The critical sub-system along saved `states` (T, size) of a symmetric field's flow."""
-    if field.model != "symmetric":
-        raise SpecError(
-            f"model = {field.model!r}: the critical sub-system needs the sectors of model 'symmetric'; use width=math.inf."
-        )
+def critical(field, time, states, *, error=None):
+    """The critical sub-system along saved `states` (T, size) of a flow, or of descent with its gates taken as they are.
+
+    A symmetric field has the contrast sector; of a gram field on a uniform mixture it is the class average. With `error`, how far
+    the states of a symmetric flow may be from the truth, h is also bounded between the saves (`enclosure.py`).
+    """
+    _needs_classes(field)
     states = np.asarray(states, float)
-    return _along(field, time, states, np.array([gates_at(field, y) for y in states]))
+    gates = np.array([gates_at(field, y) for y in states])
+    between = None
+    if error is not None:
+        if field.model != "symmetric":
+            raise SpecError(
+                f"model = {field.model!r}: bounds between the saves need model 'symmetric'; leave out error."
+            )
+        between = enclose(field, time, states, error)
+    return along(field, time, states, gates, between)
+
+
+def critical_of_run(data, task, transformer):
+    """The critical sub-system of a run's dataset: of its sectors if it has them, otherwise its class average."""
+    field, suffix = _field_of_run(data, task, transformer)
+    parts = [data[name + suffix].transpose("time", ...).values for name in ("w", "A", "G_K", "G_Q")]
+    states = np.array([pack(*(part[i] for part in parts)) for i in range(data.sizes["time"])])
+    return critical(field, data["time"].values, states)
+
+
+def score_of_run(data, task, transformer):
+    """(T,) A_cv of the contrast sector, or of the class average: the cheap part of the above."""
+    field, suffix = _field_of_run(data, task, transformer)
+    return contrast(field, data["A" + suffix].transpose("time", ...).values)[:, C, V]
+
+
+def _field_of_run(data, task, transformer):
+    if not getattr(task, "uniform", False):
+        raise SpecError("the critical sub-system needs a Mixture with uniform priors and orthonormal features.")
+    if "A_sector" in data:
+        return symmetric_field(task, transformer), "_sector"
+    return gram_field(task, transformer), ""
+
+
+def _needs_classes(field):
+    if field.model == "symmetric":
+        return
+    K = field.size // 2
+    identifiers = [name.split()[0] for _, name in field.gate_names]
+    if field.constants["Gamma"] is not None or set(identifiers) != {f"c{k + 1}" for k in range(K)}:
+        raise SpecError("the critical sub-system needs the classes of a Mixture with orthonormal features.")
 
 
 def gates_at(field, y):
@@ -107,132 +153,74 @@ def gates_at(field, y):
     return gates
 
 
-def _along(field, time, states, gates):
-    parts = _linear_system(field)(field.device, states, gates)
-    B, H, forcing, speed = (np.asarray(part) for part in parts)
-    return Critical(time=np.asarray(time, float), B=B, H=H, forcing=forcing, speed=speed)
+def along(field, time, states, gates, between=None):
+    """The critical sub-system of `field` along states (T, size) with given gates (T, 2n)."""
+    parts = field.unpack(states)
+    ignorant = {**parts, "A": _forget(field, parts["A"])}
+    speed = field.unpack(_velocity(field, states, gates))
+    return Critical(
+        time=np.asarray(time, float),
+        B=_joint(field, parts),
+        H=_growth(field, parts, gates),
+        forcing=_growth(field, ignorant, gates),
+        speed=_joint(field, speed),
+        between=between,
+    )
 
 
-_functions = {}
+def contrast(field, X):
+    """(T, 2, 2) the contrast sector of matrices X (T, 2, f, f), averaged over the classes and the heads if there are several.
+
+    Diagonal minus off-diagonal mean of each block; the blocks cv and vc of head − count with the opposite sign (reflection).
+    """
+    if field.model == "symmetric":
+        return X[:, CONTRAST]
+    K = field.size // 2
+    blocks = X.reshape(len(X), 2, 2, K, 2, K)
+    own = np.einsum("thikjk->thij", blocks)
+    other = blocks.sum(axis=(3, 5)) - own
+    return ((own / K - other / (K * (K - 1))) * MIRROR).mean(axis=1)
 
 
-def _linear_system(field):
-    """The compiled (constants, states, gates) -> B, H, forcing, B', vectorised over time."""
-    evaluate, nobody = field.functions[1], field.put_indices(())
-    if evaluate in _functions:
-        return _functions[evaluate]
-    velocity = lambda c, y, gates: evaluate(c, y, gates, *nobody).dy  # noqa: E731
+MIRROR = np.array([[[1.0, 1.0], [1.0, 1.0]], [[1.0, -1.0], [-1.0, 1.0]]])  # head, kind of key, kind of query
+
+
+def _forget(field, A):
+    """A with the contrast sector's c–v scores (of the class average) taken out."""
+    known = contrast(field, A)
+    known = np.stack([np.zeros_like(known), known], axis=1) * (1 - np.eye(2))
+    if field.model == "symmetric":
+        return A - known
+    K = field.size // 2
+    spread = np.einsum("tij,hij,kl->thikjl", known[:, 1], MIRROR, np.eye(K) - 1 / K)
+    return A - spread.reshape(A.shape)
+
+
+def _joint(field, parts):
+    A, G_K, G_Q = (contrast(field, parts[name]) for name in ("A", "G_K", "G_Q"))
+    return np.block([[G_K, A], [A.swapaxes(1, 2), G_Q]])
+
+
+def _growth(field, parts, gates):
+    """H: with G_K = G_Q = 1/2 the field's A' = G_K h + h G_Q is h itself."""
+    half = np.broadcast_to(np.eye(field.size) / 2, parts["A"].shape)
+    states = np.array([pack(w, A, G, G) for w, A, G in zip(parts["w"], parts["A"], half, strict=True)])
+    h = contrast(field, field.unpack(_velocity(field, states, gates))["A"])
+    zero = np.zeros_like(h)
+    return np.block([[zero, h], [h.swapaxes(1, 2), zero]])
+
+
+def _velocity(field, states, gates):
+    return np.asarray(_velocities(field.functions[1])(field.device, states, gates))
+
+
+@lru_cache(maxsize=8)
+def _velocities(evaluate):
     J = jax()
-    jnp = J.numpy
-    first = {
-        name: 2 + 8 * i + 4 * CONTRAST for i, name in enumerate(("A", "K", "Q"))
-    }  # of each 2×2 block in the flat state
-
-    def block(y, name):
-        return y[first[name] : first[name] + 4].reshape(2, 2)
-
-    def joint(y):
-        A, G_K, G_Q = (block(y, name) for name in ("A", "K", "Q"))
-        return jnp.block([[G_K, A], [A.T, G_Q]])
-
-    def growth(c, y, gates):
-        # h from the velocity: A' = G_K h + h G_Q has one solution while the G are definite.
-        dA, G_K, G_Q = block(velocity(c, y, gates), "A"), block(y, "K"), block(y, "Q")
-        one, zero = jnp.eye(2), jnp.zeros((2, 2))
-        h = jnp.linalg.solve(jnp.kron(G_K, one) + jnp.kron(one, G_Q.T), dA.ravel()).reshape(2, 2)
-        return jnp.block([[zero, h], [h.T, zero]])
-
-    def one(c, y, gates):
-        ignorant = y.at[first["A"] + 1].set(0.0).at[first["A"] + 2].set(0.0)
-        return joint(y), growth(c, y, gates), growth(c, ignorant, gates), joint(velocity(c, y, gates))
-
-    _functions[evaluate] = J.jit(J.vmap(one, in_axes=(None, 0, 0)))
-    return _functions[evaluate]
-
-
-# comparison ----------------------------------------------------------------------------------------------------------
-
-
-def sandwich(system, windows=60):
-    """Lower and upper bounds (T, 4, 4) of B by comparison systems with constant coefficients on each of some windows.
-
-    On a window h stays between its extreme values at the saved times, widened by the largest change between neighbouring
-    saves (which also covers a switch between two saves). With every B_ij in [L_ij, U_ij],
-        U_ij' = Σ_k max(H_ik B_kj) + max(B_ik H_kj)        L_ij' the same with the least,
-    the maximum over the ends of both intervals (Müller). While no bound changes its sign, both systems are linear.
-    """
-    windows = whole("windows", windows)
-    T = len(system.time)
-    edges = np.unique(np.linspace(0, T - 1, min(windows, T - 1) + 1).astype(int))
-    bounds = np.empty((T, 2, 4, 4))
-    bounds[0] = system.B[0]
-    for a, b in itertools.pairwise(edges):
-        values = system.H[a : b + 1]
-        jump = np.abs(np.diff(values, axis=0)).max(axis=0)
-        H = np.stack([values.min(axis=0) - jump, values.max(axis=0) + jump])
-        for i in range(a, b):
-            bounds[i + 1] = _advance(bounds[i], H, system.time[i + 1] - system.time[i])
-    return bounds[:, 0], bounds[:, 1]
-
-
-def _slope(bounds, H):
-    product = H[:, None, :, :, None] * bounds[None, :, None, :, :]  # (end of H, end of B, i, k, j)
-    half = np.stack([product.min(axis=(0, 1)).sum(axis=1), product.max(axis=(0, 1)).sum(axis=1)])
-    return half + half.swapaxes(1, 2)  # B H is the transpose of H B
-
-
-def _advance(bounds, H, duration):
-    """The comparison system over one interval by Runge and Kutta's method, in steps of at most 1/40 of its time scale."""
-    steps = max(1, math.ceil(40 * duration * np.abs(H).sum(axis=-1).max()))
-    h = duration / steps
-    for _ in range(steps):
-        k1 = _slope(bounds, H)
-        k2 = _slope(bounds + h / 2 * k1, H)
-        k3 = _slope(bounds + h / 2 * k2, H)
-        k4 = _slope(bounds + h * k3, H)
-        bounds = bounds + h / 6 * (k1 + 2 * k2 + 2 * k3 + k4)
-    return bounds
-
-
-def enclosed(system, windows=60, tolerance=1e-9):
-    """Whether the bounds hold at every saved time, up to rounding relative to the largest entry of B; and the bounds."""
-    lower, upper = sandwich(system, windows)
-    room = tolerance * np.abs(system.B).max(axis=(1, 2), keepdims=True)
-    outside = (lower > system.B + room) | (upper < system.B - room)
-    return not outside.any(), lower, upper
-
-
-# prediction ----------------------------------------------------------------------------------------------------------
-
-
-KNOWN = np.ones((2, 2, 2))  # 0 on the contrast sector's c–v scores
-KNOWN[CONTRAST, C, V] = KNOWN[CONTRAST, V, C] = 0.0
-
-
-def _background_surface(xp, c, w, A):
-    """The network as it would be if the contrast sector knew no correspondence: A_cv = A_vc = 0 there."""
-    return _surface(xp, c, w, A * KNOWN)
-
-
-def predict(task, transformer, until, *, level=LEVEL, saves=400):
-    """When the linear theory expects A_cv of the contrast sector to reach `level`; None if not before `until`.
-
-    Its background is the flow of the large system with the contrast's c–v scores held at 0, which it then never sees.
-    """
-    full = symmetric_field(task, transformer)
-    background = replace(full, surface=_background_surface)
-    result = flow(background, background.y0, GradientFlow(until=until, rtol=1e-7, save_at=saves))
-    gates = np.array([gates_at(background, y) for y in result.states])
-    system = _along(full, result.times, result.states, gates)
-    path = [system.B[0, *CV]]
-    B = system.B[0]
-    for i, duration in enumerate(np.diff(system.time)):
-        H = (system.H[i] + system.H[i + 1]) / 2
-        B = _advance(np.stack([B, B]), np.stack([H, H]), duration)[0]
-        path.append(B[CV])
-        if path[-1] > 100 * level:
-            break
-    return first_time(system.time[: len(path)], np.array(path), level)
+    nobody = (np.zeros(0, np.int64), np.zeros(0))
+    one = lambda c, y, gates: evaluate(c, y, gates, *nobody).dy  # noqa: E731
+    # One state after another: all at once, the atoms of K = 6 along a run would need gigabytes.
+    return J.jit(lambda c, states, gates: J.lax.map(lambda item: one(c, *item), (states, gates)))
 
 
 def first_time(time, series, level):
@@ -243,28 +231,3 @@ def first_time(time, series, level):
     i = above[0]
     low, high = math.log(max(series[i - 1], 1e-300)), math.log(series[i])
     return float(time[i - 1] + (time[i] - time[i - 1]) * (math.log(level) - low) / (high - low))
-
-
-def separation(classes, omega, bias, *, windows=60, saves=600):
-    """One (ω, b): the time at which A_cv reaches LEVEL, its bounds and its prediction; None where it is not reached."""
-    task, transformer = Mixture(classes=classes), Transformer(omega=omega, bias=bias)
-    field = symmetric_field(task, transformer)
-    score = lambda y: float(field.unpack(y)["A"][1, 0, 1])  # noqa: E731
-    found = flow(field, field.y0, GradientFlow(until=LIMIT, save_at=2), stop=lambda t, y: score(y) - 2 * LEVEL)
-    facts = {"classes": classes, "omega": omega, "bias": bias}
-    if found.ended != "stop":
-        return facts | {"actual": None, "lower": None, "upper": None, "predicted": None, "holds": None}
-    times = np.linspace(0, found.time, saves)
-    run = flow(field, field.y0, GradientFlow(until=found.time, save_at=tuple(times)))
-    system = critical(field, run.times, run.states)
-    holds, lower, upper = enclosed(system, windows)
-    time = lambda path: first_time(system.time, path[:, *CV], LEVEL)  # noqa: E731
-    return facts | {
-        "actual": time(system.B),
-        "lower": time(upper),  # the faster comparison system is early
-        "upper": time(lower),
-        "predicted": predict(task, transformer, 3 * found.time, level=LEVEL),
-        "holds": holds,
-        "defect": float(system.defect.max()),
-        "driven": float(np.interp(time(system.B), system.time, system.driven)) / LEVEL,
-    }

@@ -12,9 +12,12 @@ from ..errors import SpecError
 from ..measure.invariants import drift, smallest_eigenvalue
 from ..measure.separability import feature_margin
 from ..measure.stages import detect, switch_off
+from .comparison import LEVEL, enclosed
+from .critical import CV, critical_of_run, first_time, score_of_run
 from .finding import FAILS, HOLDS, SILENT, Finding
 
 SEPARATED = 0.1  # feature margin of the hard samples: K = 2 starts at 0 and is at 0.48 after t = 2000
+FEWEST, ENOUGH = 20, 500  # saves until separation: with fewer h is not known well enough, with more every few will do
 
 
 class Silent(Exception):
@@ -109,6 +112,28 @@ def conserved(data, task, transformer):
     return change, change < (0.05 if descent else 1e-6) and least > -1e-8, {"smallest_eigenvalue": least}
 
 
+def critical_drives(data, task, transformer):
+    """A_cv by its one growth entry h_cv over A_cv, when that first reaches 1: near 1 (class averages at finite width)."""
+    if not getattr(task, "uniform", False) or task.classes < 2 or not ({"G_K", "G_K_sector"} & set(data)):
+        raise Silent("it needs the classes of a uniform Mixture, and the Gram matrices")
+    if transformer.tie_values or "switches" in data.attrs:
+        raise Silent("it is about untied values, with all weights trained at once")
+    time = data["time"].values
+    end = first_time(time, score_of_run(data, task, transformer), LEVEL)
+    if end is None:
+        return math.nan, False, {"reason": f"A_cv of the contrast sector never reaches {LEVEL:g}"}
+    count = int(np.searchsorted(time, end)) + 1
+    if count < FEWEST:
+        raise Silent(f"only {count} saves until A_cv reaches {LEVEL:g}: save more often")
+    kept = np.unique(np.linspace(0, count - 1, min(count, ENOUGH)).astype(int))
+    system = critical_of_run(data.isel(time=kept), task, transformer)
+    bounded, _, _ = enclosed(system, windows=40)
+    ratio = float(system.driven[-1] / system.B[-1, *CV])
+    left = float(system.defect.max() / np.abs(system.speed).max())
+    facts = {"separation": end, "bounded": bounded, "residual_of_averaging": left}
+    return ratio, bool(bounded and 0.65 < ratio < 1.1), facts
+
+
 CLAIMS = {
     "neurons-first": (neurons_first, "Neurons learn before attention.", "above 1, stages in order", "reproduce"),
     "neurons-align": (
@@ -122,6 +147,12 @@ CLAIMS = {
         "Attention takes the features of the hard samples from not separable to well separated.",
         f"at least {SEPARATED} at the end (all samples, K ≥ 3: {SEPARATED / 5:g}), a tenth of it at the first switch-off",
         "reproduce",
+    ),
+    "critical-drives": (
+        critical_drives,
+        "One entry h_cv of the slope drives the contrast sector, which linear comparison systems bound.",
+        "0.65 to 1.1, every entry between the comparison systems",
+        "experiments/claims_critical.py",
     ),
     "one-over-t": (one_over_t, "Stage 3 drives the population loss to zero like 1/t.", "1 ± 0.5", "reproduce"),
     "learned": (learned, "Every sample is classified rightly at the end.", "1", "reproduce"),

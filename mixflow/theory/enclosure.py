@@ -1,0 +1,88 @@
+"""Between two saves: an enclosure of the flow of the 22 numbers by interval arithmetic, whatever its neurons do (§4, §7, §12).
+
+Let y(t_i) be a saved state, known to ±ε. On [t_i, t_{i+1}] guess a box Y around both saves and evaluate the field on it in
+interval arithmetic, with the gate of every neuron whose z may vanish in the box anywhere in [0, 1] (that is all that Clarke's
+subdifferential allows). If
+
+    y(t_i) ± ε + [0, t_{i+1} − t_i] · f(Y)  ⊂  Y
+
+then every solution that starts within ε of the save stays in Y until the next one (a solution cannot leave Y without first having
+moved further than f(Y) lets it). The growth h of the critical sub-system on Y bounds it at every time between the saves.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from .intervals import Interval, linear, product, shares
+
+CONTRAST = 1
+ROUNDS = 12
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Enclosure:
+    """Between every two of T saves: h (T−1, 2, 2) of the contrast sector, the boxes (T−1, size), and where they are proven."""
+
+    h: Interval
+    box: Interval
+    proven: np.ndarray
+
+
+def enclose(field, time, states, error):
+    """The enclosure of a symmetric field's flow between saved `states` (T, size), each known to ±`error`."""
+    states = np.asarray(states, float)
+    begin, end = states[:-1], states[1:]
+    length = np.diff(time)[:, None]
+    start = Interval(begin - error, begin + error)
+    moved = np.abs(end - begin)
+    box = Interval(np.minimum(begin, end) - moved / 4 - 4 * error, np.maximum(begin, end) + moved / 4 + 4 * error)
+    proven = np.zeros(len(box.lo), bool)
+    for _ in range(ROUNDS):
+        todo = np.flatnonzero(~proven)
+        if not len(todo):
+            break
+        speed = _field(field, box[todo])[0]
+        reached = start[todo] + Interval(np.zeros((len(todo), 1)), length[todo]) * speed
+        held = reached.inside(box[todo]).all(axis=1)
+        proven[todo[held]] = True
+        wide = reached.hull(start[todo])
+        room = (wide.hi - wide.lo) / 8 + error
+        # A proven box shrinks to what can be reached; another one grows until it holds.
+        new = Interval(
+            np.where(held[:, None], wide.lo, wide.lo - room), np.where(held[:, None], wide.hi, wide.hi + room)
+        )
+        box.lo[todo], box.hi[todo] = new.lo, new.hi
+    h = _field(field, box)[1]
+    return Enclosure(h=h, box=box, proven=proven)
+
+
+def _field(field, Y):
+    """The velocity on boxes (N, size), and h = −∂loss/∂A of the contrast sector (N, 2, 2), both as intervals."""
+    c, N = field.constants, len(Y.lo)
+    w, rest = Y[:, :2], Y[:, 2:]
+    A, G_K, G_Q = (rest[:, 8 * i : 8 * i + 8].reshape(N, 2, 2, 2) for i in range(3))
+    keys, queries = c["keys"], c["queries"]  # (2K, 4, 5), (2K, 4)
+    # Scores straight from the sectors: (2K·4·5, sector·kind·kind)
+    sectors = np.einsum("rdm,ds->rsm", c["scores"].reshape(-1, 2, 4), c["mix"]).reshape(-1, 8)
+    E = linear(A.reshape(N, 8), sectors.T).exp().reshape(N, *keys.shape) * keys
+    p = shares(E)
+    u = linear(w, c["values"].T).reshape(N, *keys.shape)
+    heard = (p * u).sum(-1)
+    z = (heard * queries).sum(-1) + c["bias"]
+    gate = Interval(np.where(z.lo > 0, 1.0, 0.0), np.where(z.hi < 0, 0.0, 1.0))
+    K = keys.shape[0] // 2
+    on = z.relu()
+    pull = (on[:, :K] - on[:, K:]).falling_logistic() * c["weight"]
+    r = Interval(np.concatenate([-pull.hi, pull.lo], axis=1), np.concatenate([-pull.lo, pull.hi], axis=1)) * gate
+    share = p * queries[..., None]
+    turn = share * (u - heard[..., None]) * r[..., None, None]
+    g = linear(turn.reshape(N, -1), sectors).reshape(N, 2, 2, 2)
+    g_w = linear((share * r[..., None, None]).reshape(N, -1), c["values"])
+    h = -(g * c["rate"][:, None, None])
+    dA = product(G_K, h) + product(h, G_Q)
+    K_half, Q_half = product(A, h.T), product(A.T, h)
+    parts = (linear(g_w, -c["metric_w"].T), dA, K_half + K_half.T, Q_half + Q_half.T)
+    flat = [part.reshape(N, -1) for part in parts]
+    speed = Interval(np.concatenate([part.lo for part in flat], 1), np.concatenate([part.hi for part in flat], 1))
+    return speed, h[:, CONTRAST]
