@@ -133,7 +133,11 @@ def test_every_public_name_is_documented(name):
     own = thing.__doc__ or ""
     assert own.strip(), f"mf.{name} has no docstring of its own"
     assert ">>> " in text, f"mf.{name}: an example is missing"
-    assert re.search(r"\bRaise[sd]\b", text), f"mf.{name}: what it raises is missing"
+    assert re.search(r"\b[Rr]aise[sd]\b", text), f"mf.{name}: what it raises is missing"
+    if inspect.ismodule(thing):
+        for part in thing.__all__:
+            assert ">>> " in inspect.getdoc(getattr(thing, part)), f"mf.{name}.{part}: an example is missing"
+        return
     own_arguments = not isinstance(thing, type) or "__init__" in vars(thing)  # some errors have none
     said = rows(text)
     for parameter in inspect.signature(thing).parameters if own_arguments else ():

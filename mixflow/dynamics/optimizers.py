@@ -19,6 +19,8 @@ class Optimizer:
     batch_size     atoms drawn for each step; the whole population if not given
     batch_seed     of the minibatch draws; if not given, every network draws its own, from its seed
 
+    Raises SpecError for an unknown kind and numbers out of range; training raises DivergedError where weights leave float64.
+
     >>> Optimizer(kind="adam", learning_rate=0.01, steps=500).until
     5.0
     """

@@ -14,7 +14,24 @@ SEEN = ("w", "A", "z")  # what stage detection reads
 class Network(ABC):
     """Subclass it as a frozen dataclass with a field `seed`, and train it like a `Transformer` (docs/your-own.md).
 
-    All arrays may have any shape. `task` is a FiniteTask; write `answer` and `observe` with jax.numpy.
+    All arrays may have any shape. `task` is a FiniteTask; write `answer` and `observe` with jax.numpy. Training raises
+    SpecError if the class is no frozen dataclass with a `seed`, or if `answer` or `observe` returns something else.
+
+    >>> from dataclasses import dataclass
+    >>> import numpy as np, mixflow as mf
+    >>> @dataclass(frozen=True)
+    ... class Vote(mf.Network):  # no attention: the tokens of an atom are averaged
+    ...     seed: int = 0
+    ...     def start(self, task):
+    ...         return {"w": np.zeros(len(task.features))}
+    ...     def answer(self, weights, task):
+    ...         tokens = np.eye(len(task.features))[task.token_feature] * task.token_coefficient[:, None]
+    ...         return task.count / task.length[:, None] @ tokens @ weights["w"]
+    ...     def observe(self, weights, task):
+    ...         return {"w": weights["w"], "A": np.zeros((1, 1)), "z": self.answer(weights, task)}
+    >>> run = mf.train(mf.Mixture(), Vote(), mf.GradientDescent(steps=500))
+    >>> float(run.dataset.accuracy[-1])  # the hard samples are ties
+    0.75
     """
 
     mean_field = False

@@ -21,7 +21,7 @@ class Vanilla:
     seed        of the initial weights, uniform in ±1/√(inputs) as Equinox and PyTorch draw them
 
     Tokens enter as coefficient × a trained embedding of their feature. The task does not depend on the order of the tokens,
-    so there are no positions.
+    so there are no positions. Raises SpecError for sizes out of range and a width that the heads do not divide.
 
     >>> Vanilla(layers=2).head_width
     8

@@ -25,6 +25,8 @@ class Variant:
     initialisation     "paper": N(0, ω²/m) and w by value_scale; "standard": W_K, W_Q and w all N(0, 1/d)
     scaled_scores      scores divided by √m
 
+    Raises SpecError for numbers out of range and for parts that do not go together.
+
     >>> Variant(Transformer(width=32, seed=3), heads=4).head_names
     ('+1', '-1', '+2', '-2')
     """
