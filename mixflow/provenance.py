@@ -56,9 +56,15 @@ def _commit():
     if not (here.parent / ".git").exists():
         return "unknown: not run from a git checkout"
 
+    # Without its optional lock: a git that is killed while it refreshes the index (a full disk, Ctrl-C) would leave the lock
+    # behind, and the reader's next commit would be refused.
     def git(*words):
         return subprocess.run(
-            ["git", "-C", str(here), *words], capture_output=True, text=True, timeout=10, check=True
+            ["git", "--no-optional-locks", "-C", str(here), *words],
+            capture_output=True,
+            text=True,
+            timeout=10,
+            check=True,
         ).stdout
 
     try:
