@@ -3,6 +3,7 @@
 import numpy as np
 
 from ..checks import one_of
+from ..errors import SpecError
 from .style import COLOURS, RC, shade, time_axis
 
 
@@ -23,12 +24,22 @@ def plot_run(run, *, scale="log"):
     from matplotlib import rc_context
     from matplotlib.figure import Figure
 
+    if "w" in run.dataset and "feature" not in run.dataset.coords:
+        raise SpecError(
+            "the run's w lies along no named features, so it cannot be shown by them: plot run.dataset.w yourself."
+        )
     with rc_context(RC):
         figure = Figure(figsize=(7.2, 7.0))
         loss, neurons, attention = figure.subplots(3, sharex=True)
         draw_losses(loss, run.dataset)
-        draw_lines(neurons, run.dataset, neuron_lines(run.dataset), "neuron alignment, head +")
-        draw_lines(attention, run.dataset, attention_lines(run.dataset), "attention score, head +")
+        standard = "pair" in run.dataset.dims  # a standard transformer has no head +
+        names = (
+            ("read-out of a feature", "mean attention")
+            if standard
+            else ("neuron alignment, head +", "attention score, head +")
+        )
+        draw_lines(neurons, run.dataset, neuron_lines(run.dataset), names[0])
+        draw_lines(attention, run.dataset, attention_lines(run.dataset), names[1])
         time_axis(attention, run.dataset.time.values, scale)
         for panel in (loss, neurons, attention):
             shade(panel, run.stages, label=panel is loss)
@@ -58,8 +69,6 @@ def draw_lines(axes, data, lines, ylabel, legend="upper left"):
 
 def neuron_lines(data):
     """w·c and w·v of head +, averaged over the classes: label -> (colour, dash, series); other tasks: each feature."""
-    if "w" in data and "feature" not in data.w.dims:  # a network of the user's own, whose parts have no names
-        return {}
     if not _of_pairs(data):
         w = _plus(data.w)
         return _largest({f"$w\\cdot$ {name}": w.sel(feature=name).values for name in data.feature.values})
@@ -79,8 +88,6 @@ def attention_lines(data):
     A standard transformer's scores are between tokens of its atoms, so its attention itself is shown, averaged over layers
     and heads.
     """
-    if "A" in data and not {"key", "key_token"} & set(data.A.dims):
-        return {}
     if "pair" in data.dims:
         mean = data.attention.mean(("layer", "head"))
         looks = (("own → identifier", "own", "-"), ("other → identifier", "other", "--"))
