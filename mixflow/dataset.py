@@ -5,8 +5,11 @@ import json
 import numpy as np
 
 from .measure.means import averages, mean, mean_accuracy
+from .measure.probes import PAIRS, answer_probe, identifier_attention, signal_probes
 from .models.forward import loss_of_each, margin, preactivation
+from .models.positions import padded_tokens
 from .models.symmetric import KINDS, SECTORS, atom_types, binomial, expand, type_margin, type_preactivation
+from .models.variant import Variant
 from .provenance import provenance
 
 SCHEMA_VERSION = 1
@@ -47,12 +50,20 @@ def build(
             variables |= _type_variables(task, history, transformer.bias)
     elif model in ("tokens", "coordinates"):
         variables |= _token_variables(task, history)
+    elif model == "variant":
+        variables |= _variant_variables(task, Variant.of(transformer), history)
+    elif model == "own":
+        variables |= _own_variables(task, history)
+    elif model == "vanilla":
+        variables |= _vanilla_variables(task, history)
     else:
         variables |= _feature_variables(task, history, transformer.bias)
     for name, value in (final or {}).items():
         variables[f"final_{name}"] = ((*_FINAL_DIMS[name],), value)
     variables |= extra or {}
     coordinates = {"time": np.asarray(time, float), **_coordinates(task, variables)}
+    if model == "variant":  # it has its own
+        coordinates["head"] = list(Variant.of(transformer).head_names)
     if step is not None:
         coordinates["step"] = ("time", np.asarray(step, np.int64))
     if hasattr(task, "held_out"):
@@ -102,6 +113,55 @@ def _feature_variables(task, history, bias):
         variables["loss_test"] = ("time", mean(each, task.held_out))
         variables["accuracy_test"] = ("time", mean_accuracy(m, task.held_out))
     return variables
+
+
+def _variant_variables(task, variant, history):
+    """The standard schema where the variant has the same parts; `value` and `token` where there are more neurons."""
+    population = task.population()
+    value = ("value",) if variant.value_dimension > 1 else ()
+    m, z = population.labels * history["answer"], history["z"]
+    token = ()
+    if variant.relu_per_query:  # one neuron for each query, in the order of the atom's tokens; NaN beyond its end
+        token, z = ("token",), np.where(padded_tokens(population)[2], z, np.nan)
+    own = {"bias": ("time", "head", *value), "read_out": ("time", "head", *value), "offset": ("time",)}
+    return {
+        **_averages(m, population.probabilities, population.hard),
+        "w": (("time", "head", *value, "feature"), history["w"]),
+        **{name: (("time", "head", "key", "query"), history[name]) for name in MATRICES},
+        "margin": (("time", "atom"), m),
+        "z": (("time", "head", *value, "atom", *token), z),
+        **{name: (dims, history[name]) for name, dims in own.items() if name in history},
+    }
+
+
+def _own_variables(task, history):
+    """A network of the user's own: what it shows, along dimensions without names."""
+    population = task.population()
+    m = population.labels * history["answer"]
+    shown = {name: x for name, x in history.items() if name != "answer"}
+    return {
+        **_averages(m, population.probabilities, population.hard),
+        "margin": (("time", "atom"), m),
+        **{name: (("time", *(f"{name}_{i}" for i in range(1, x.ndim))), x) for name, x in shown.items()},
+    }
+
+
+def _vanilla_variables(task, history):
+    """A standard transformer: no heads with a sign and no values; w, A and z as docs/mathematics.md §11 defines them."""
+    population = task.population()
+    m = population.labels * history["answer"]
+    signals, _ = signal_probes(population, history["stream"])
+    attention = identifier_attention(population, history["A"])
+    return {
+        **_averages(m, population.probabilities, population.hard),
+        "margin": (("time", "atom"), m),
+        "w": (("time", "feature"), history["w"]),
+        "A": (("time", "layer", "atom", "head", "key_token", "query_token"), history["A"]),
+        "z": (("time", "layer", "atom"), history["z"]),
+        "attention": (("time", "layer", "head", "pair"), attention),
+        "probe_signal": (("time", "depth", "signal"), signals),
+        "probe_answer": (("time", "depth"), answer_probe(population, history["stream"])),
+    }
 
 
 def _token_variables(task, history):
@@ -164,11 +224,13 @@ def _coordinates(task, variables):
     """Coordinates of exactly the dimensions in use."""
     dims = {dim for names, _ in variables.values() for dim in ([names] if isinstance(names, str) else names)}
     found = {}
-    if "head" in dims:
+    if "head" in dims and "layer" not in dims:
         found["head"] = list(getattr(task, "heads", HEADS))
     if "feature" in dims:
         features = list(task.population().features)
-        found |= {"feature": features, "key": features, "query": features}
+        found |= {dim: features for dim in ("feature", "key", "query") if dim == "feature" or "key" in dims}
+    if "pair" in dims:
+        found |= {"pair": list(PAIRS), "signal": [f for f in task.population().features if f.startswith("v")]}
     if "atom" in dims:
         population = task.population()
         found["atom"] = list(population.names)

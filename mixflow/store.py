@@ -15,7 +15,7 @@ import numpy as np
 from .dataset import SCHEMA_VERSION, expanded
 from .dynamics import method_from_spec
 from .errors import StoreError
-from .models.transformer import Transformer
+from .models.specs import network_from_spec
 from .tasks import task_from_spec
 
 
@@ -58,8 +58,8 @@ class Run:
 
     @property
     def transformer(self):
-        """The transformer's specification."""
-        return Transformer.from_spec(self.spec["transformer"])
+        """The specification of the network: a Transformer, or the Variant that was trained."""
+        return network_from_spec(self.spec["transformer"])
 
     @property
     def method(self):

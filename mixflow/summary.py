@@ -15,10 +15,8 @@ def summary(run, *, provenance=False):
         "loss_hard": _number(end.loss_hard),
         "time": _number(data.time[-1]),
         "stages": [stage.to_dict() for stage in run.stages],
-        "w": _named(end.w, "head", "feature") if "w" in end else _named(end.w_sector, "kind"),
-        "A": _named(end.A, "head", "key", "query")
-        if "A" in end
-        else _named(end.A_sector, "sector", "key_kind", "query_kind"),
+        "w": _named(end.w, *end.w.dims) if "w" in end else _named(end.w_sector, "kind"),
+        "A": _named(end.A, *end.A.dims) if "A" in end else _named(end.A_sector, "sector", "key_kind", "query_kind"),
         "model": data.attrs["model"],
         "spec": run.spec,
         "wall_time": data.attrs["wall_time"],
@@ -41,8 +39,7 @@ def table(run, *, provenance=False):
     K = task.get("classes") or task.get("task", {}).get("classes")
     what = f"{K}-mixture" if K else f"task with {len(task['atoms'])} atoms"
     lines = [
-        f"{what}, width {transformer['width']}, ω = {transformer['omega']:g}, b = {transformer['bias']:g}, "
-        f"model {facts['model']}",
+        f"{what}, width {transformer['width']}, {_dials(transformer)}, model {facts['model']}",
         f"t = {facts['time']:g}   loss {facts['loss']:.10g}   accuracy {facts['accuracy']:.4g}"
         + (f"   held-out accuracy {facts['accuracy_test']:.4g}" if "accuracy_test" in facts else ""),
         "",
@@ -65,6 +62,12 @@ def stage_table(stages):
     return "\n".join(lines)
 
 
+def _dials(transformer):
+    if transformer.get("kind") == "vanilla":
+        return f"{transformer['layers']} layers of {transformer['heads']} heads"
+    return f"ω = {transformer['omega']:g}, b = {transformer['bias']:g}"
+
+
 def _weights(run, facts):
     from .plot.run import attention_lines, neuron_lines
 
@@ -73,7 +76,8 @@ def _weights(run, facts):
         label.split("  ")[0].replace("$", "").replace("\\cdot ", "·"): series[-1]
         for label, (_, _, series) in ends.items()
     }
-    return "head +, mean over classes:  " + "   ".join(f"{label} {value:.4f}" for label, value in plain.items())
+    where = "mean over layers and heads" if "pair" in run.dataset.dims else "head +, mean over classes"
+    return f"{where}:  " + "   ".join(f"{label} {value:.4f}" for label, value in plain.items())
 
 
 def _named(array, *dims):

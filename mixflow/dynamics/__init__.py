@@ -2,12 +2,13 @@
 
 from .descent import GradientDescent
 from .flow import GradientFlow
+from .optimizers import Optimizer
 from .three_stage import ThreeStage, Until
 
-__all__ = ["GradientDescent", "GradientFlow", "ThreeStage", "Until", "method_from_spec"]
+__all__ = ["GradientDescent", "GradientFlow", "Optimizer", "ThreeStage", "Until", "method_from_spec"]
 
 
 def method_from_spec(spec):
     """Build the method that `method.spec()` described."""
-    kinds = {"descent": GradientDescent, "flow": GradientFlow, "three-stage": ThreeStage}
+    kinds = {"descent": GradientDescent, "flow": GradientFlow, "optimizer": Optimizer, "three-stage": ThreeStage}
     return kinds[spec["kind"]].from_spec(spec)

@@ -6,12 +6,15 @@ import numpy as np
 
 from ..measure.seeds import mean_interval
 from ..plot.robustness import plot_variant
-from . import robustness_tasks
+from . import robustness_models, robustness_tasks
 from .robustness_rows import Row
 from .shape import Experiment, Picture, Results, Setting, Table, between, equal, shown
 
 BASE = robustness_tasks.BASE
-SOURCES = (robustness_tasks,)  # each has ROWS, MORE (what the full version adds) and SEARCHES (for thresholds)
+SOURCES = (
+    robustness_tasks,
+    robustness_models,
+)  # each has ROWS, MORE (what the full version adds) and SEARCHES (for thresholds)
 ROWS = [row for source in SOURCES for row in source.ROWS]
 MORE = [row for source in SOURCES for row in source.MORE]
 SEARCHES = [dial for source in SOURCES for dial in source.SEARCHES]

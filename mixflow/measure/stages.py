@@ -137,13 +137,13 @@ def _fall(run, T1):
     """The attention and convergence stages of a simultaneous run, from the fall of the hard samples' loss after T1."""
     hard = run.loss_hard
     if np.isnan(hard).all():
-        half = _falls_to(run.time, run.loss, run.loss[0] / 2)
+        half = falls_to(run.time, run.loss, run.loss[0] / 2)
         none = _none("attention", "the task has no hard samples, so the neurons suffice")
         start = None if half is None else max(half, T1)
         return [none, _convergence(run, start, "the loss has not halved: the run stopped early")]
     after = run.time >= T1
     plateau = float(hard[after].max()) if after.any() else float(hard[-1])
-    T2 = _falls_to(run.time, hard, plateau / 2)
+    T2 = falls_to(run.time, hard, plateau / 2)
     evidence = {"plateau": plateau, "score_change_at_start": float(np.interp(T1, run.time, _displacement(run)))}
     if T2 is None or T2 <= T1:
         evidence["hard_loss_left"] = float(hard[-1] / plateau)
@@ -228,7 +228,7 @@ def decay(time, loss, T2):
     result = {"loss_at_start": top, "loss_at_end": end, "fall": top / end}
     if len(levels) < 5:
         return result
-    crossing = np.array([T2, *(_falls_to(time, low, level) for level in levels[1:])])
+    crossing = np.array([T2, *(falls_to(time, low, level) for level in levels[1:])])
     late = slice(min(len(levels) // 2, len(levels) - 5), None)
     t, level = crossing[late], levels[late]
     duration = np.maximum(np.diff(t), 1e-12 * (time[-1] - time[0]))
@@ -252,7 +252,7 @@ def _crossing(time, z, i):
     return float(left + (right - left) * share)
 
 
-def _falls_to(time, series, level):
+def falls_to(time, series, level):
     """When the series falls to the level for good, interpolated in log(series); None if it ends above it."""
     above = np.flatnonzero(series > level)
     if not len(above):

@@ -5,6 +5,7 @@ import numpy as np
 from ..errors import SpecError
 from ..jaxed import jax
 from . import loss as losses
+from .minibatch import batch_weights
 from .transformer import draw_weights, embedding
 
 
@@ -89,15 +90,7 @@ class Full:
 
     def weights_of_batch(self, i, parameters):
         """(n,) weight of each atom at step i: its probability, or its frequency in a seeded minibatch."""
-        p = parameters["probability"]
-        if self.batch_size is None:
-            return p
-        random, jnp = jax().random, jax().numpy
-        key = random.fold_in(
-            random.wrap_key_data(parameters["key"]), i
-        )  # by step, so that a continued run draws the same
-        drawn = random.categorical(key, jnp.log(p), shape=(self.batch_size,))
-        return jnp.bincount(drawn, length=len(p)) / self.batch_size
+        return batch_weights(i, parameters["probability"], parameters["key"], self.batch_size)
 
     def loss(self, state, parameters, weight):
         """Mean loss over the atoms; softmax over keys, average over queries (docs/mathematics.md §2)."""

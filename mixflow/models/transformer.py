@@ -88,20 +88,19 @@ def embedding(task, dimension=None):
     return Phi
 
 
-def draw_weights(transformer, task):
-    """Initial W_K, W_Q, each (head, m, d), entries N(0, ω²/m).
+def draw_weights(transformer, task, heads=None, deviation=None):
+    """Initial W_K, W_Q, each (head, m, d), entries N(0, ω²/m), or of the standard deviation given.
 
     The first F columns are drawn first, so that d > F changes nothing that training can see.
     """
-    m = transformer.width
+    m, heads = transformer.width, len(task.heads) if heads is None else heads
     Phi = embedding(task, transformer.dimension)
     d = len(Phi)
     F = min(d, len(task.features))
-    H = len(task.heads)
     rng = np.random.default_rng(transformer.seed)
-    scale = transformer.omega / math.sqrt(m)
-    seen = rng.standard_normal((2, H, m, F))
-    rest = rng.standard_normal((2, H, m, d - F))
+    scale = transformer.omega / math.sqrt(m) if deviation is None else deviation
+    seen = rng.standard_normal((2, heads, m, F))
+    rest = rng.standard_normal((2, heads, m, d - F))
     W_K, W_Q = scale * np.concatenate([seen, rest], axis=-1)
     return W_K, W_Q
 

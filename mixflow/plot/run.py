@@ -49,7 +49,7 @@ def draw_lines(axes, data, lines, ylabel, legend="upper left"):
 def neuron_lines(data):
     """w·c and w·v of head + (the first), averaged over the classes: label -> (colour, dash, series)."""
     if "w" in data:
-        w = data.w.isel(head=0)
+        w = _plus(data.w) if "head" in data.w.dims else data.w
         kind = np.array([name[0] for name in data.feature.values])
         mean = {k: w.isel(feature=kind == k).mean("feature") for k in ("c", "v") if np.any(kind == k)}
     else:
@@ -60,7 +60,16 @@ def neuron_lines(data):
 
 def attention_lines(data):
     """The identifier as key and as query, own signal and others, averaged over the classes; nothing where features do not
-    come in pairs c_k, v_k."""
+    come in pairs c_k, v_k.
+
+    A standard transformer's scores are between tokens of its atoms, so its attention itself is shown, averaged over layers
+    and heads.
+    """
+    if "pair" in data.dims:
+        mean = data.attention.mean(("layer", "head"))
+        looks = (("own → identifier", "own", "-"), ("other → identifier", "other", "--"))
+        looks += (("identifier → own", "query", "-."), ("identifier → other", "rest", ":"))
+        return {pair: (colour, dash, mean.sel(pair=pair).values) for pair, colour, dash in looks}
     kinds = [str(name)[0] for name in data.feature.values] if "A" in data else []
     if kinds.count("c") != kinds.count("v"):
         return {}
@@ -73,6 +82,13 @@ def attention_lines(data):
     }
 
 
+def _plus(array):
+    """Head +, or the first where there is none; where a variant has several + heads, or values in each, their mean."""
+    plus = [i for i, name in enumerate(array["head"].values) if str(name).startswith("+")]
+    picked = array.isel(head=plus or [0])
+    return picked.mean([dim for dim in ("head", "value") if dim in picked.dims])
+
+
 def _cross_scores(data):
     """Mean A[c_k, v_k], A[c_k, v_j] and their transposes of head + along time, as {"cv": …, "vc": …} twice."""
     if "A" not in data:
@@ -83,7 +99,7 @@ def _cross_scores(data):
         return {x: found[x].sel(sector="contrast").values + other[x] for x in found}, other
     names = [str(name) for name in data.feature.values]
     c, v = ([i for i, name in enumerate(names) if name[0] == k] for k in "cv")
-    A = data.A.isel(head=0).values
+    A = _plus(data.A).values
     blocks = {"cv": A[:, c][:, :, v], "vc": A[:, v][:, :, c]}
     K = len(c)
     own = {x: np.einsum("tkk->t", block) / K for x, block in blocks.items()}

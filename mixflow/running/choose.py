@@ -3,14 +3,21 @@
 from ..checks import one_of
 from ..dynamics.descent import GradientDescent
 from ..dynamics.flow import GradientFlow
+from ..dynamics.optimizers import Optimizer
 from ..dynamics.three_stage import ThreeStage
 from ..errors import SpecError
 from ..models.coordinates import Coordinates
 from ..models.full import Full
 from ..models.gram import Gram
+from ..models.own import Network, OwnNetwork
 from ..models.symmetric import Symmetric
 from ..models.tokens import TokenModel
+from ..models.trained import Trained
 from ..models.transformer import Transformer
+from ..models.vanilla import Vanilla
+from ..models.vanilla_network import VanillaNetwork
+from ..models.variant import Variant
+from ..models.variant_network import VariantNetwork
 from ..tasks import FiniteTask, Mixture, Mnist, NoisyMixture, Sample
 from . import MODELS
 
@@ -21,8 +28,8 @@ def checked(task, transformer, method):
     method = GradientDescent() if method is None else method
     for name, value, kinds in (
         ("task", task, (Mixture, Sample, FiniteTask, Mnist, NoisyMixture)),
-        ("transformer", transformer, (Transformer,)),
-        ("method", method, (GradientDescent, GradientFlow, ThreeStage)),
+        ("transformer", transformer, (Transformer, Variant, Vanilla, Network)),
+        ("method", method, (GradientDescent, GradientFlow, ThreeStage, Optimizer)),
     ):
         if not isinstance(value, kinds):
             raise SpecError(f"{name} = {value!r}: expected {' or '.join(kind.__name__ for kind in kinds)}.")
@@ -33,6 +40,8 @@ def choose(task, transformer, method, model="auto"):
     """The engine: the cheapest exact one, or the one asked for, or a SpecError that says why it cannot serve."""
     one_of("model", model, MODELS)
     inner = method.method if isinstance(method, ThreeStage) else method
+    if isinstance(transformer, (Variant, Vanilla, Network)) or isinstance(method, Optimizer):
+        return _choose_trained(task, transformer, method, model)
     if isinstance(task, Mnist):
         return _choose_tokens(task, transformer, inner, model)
     if isinstance(task, NoisyMixture):
@@ -64,6 +73,34 @@ def choose(task, transformer, method, model="auto"):
     if model == "full" or minibatch is not None:
         return Full(population, transformer.tie_values, minibatch, getattr(inner, "batch_seed", 0))
     return Gram(population, transformer.tie_values)
+
+
+def _choose_trained(task, transformer, method, model):
+    """The engine for changed networks and other update rules: every weight, by automatic differentiation."""
+    what = f"a {type(transformer).__name__} by {type(method).__name__}"
+    if not isinstance(task, (Mixture, Sample, FiniteTask)):
+        raise SpecError(
+            f"{what} on {type(task).__name__}: expected a finite task; use a Transformer and GradientDescent there."
+        )
+    if not isinstance(method, (GradientDescent, Optimizer)):
+        raise SpecError(f"{what}: only a Transformer has it; use GradientDescent or Optimizer.")
+    if model not in ("auto", "full"):
+        raise SpecError(f"model={model!r} cannot train {what}, which needs every weight; leave model out.")
+    if transformer.mean_field:
+        raise SpecError(f"width = inf: {what} needs every weight; set the width, for example 64.")
+    population = task.population()
+    if (loss := getattr(population, "loss", "logistic")) != "logistic":
+        raise SpecError(
+            f"{what} on a task with loss = {loss!r}: expected the logistic loss; use a plain Transformer there."
+        )
+    rule = {"kind": method.kind, "constants": method.constants} if isinstance(method, Optimizer) else {}
+    networks = {Vanilla: ("vanilla", VanillaNetwork), Network: ("own", OwnNetwork)}
+    found = [made for kind, made in networks.items() if isinstance(transformer, kind)]
+    name, network = found[0] if found else ("variant", VariantNetwork)
+    return Trained(
+        name, network(population, transformer), population.probabilities,
+        batch_size=method.batch_size, batch_seed=method.batch_seed, **rule,
+    )  # fmt: skip
 
 
 def _choose_tokens(task, transformer, inner, model):

@@ -63,13 +63,19 @@ def run_descent(
 
 def extend_descent(run, steps, *, progress=False):
     """Go on with a descent run for `steps` more steps; the result is identical to one long run."""
-    method = run.method
+    data, method = run.dataset, run.method
+    model = data.attrs["model"]
+    if model in (
+        "variant",
+        "vanilla",
+        "own",
+    ):  # neither the weights nor an optimiser's memory are among what is recorded
+        raise SpecError(f"a run of model {model!r} does not record its weights, so it cannot be extended: train again.")
     if not isinstance(method, GradientDescent):
         raise SpecError(
             f"only descent runs can be extended; this one is {run.spec['method']['kind']!r}: train again with a larger until."
         )
-    data = run.dataset
-    if data.attrs["model"] in ("tokens", "coordinates"):  # the dataset holds what was watched, not the whole state
+    if model in ("tokens", "coordinates"):  # the dataset holds what was watched, not the whole state
         raise SpecError("a run on images or noisy tokens cannot be extended bit for bit: train again with more steps.")
     done = int(data.step[-1])
     longer = replace(method, steps=done + steps)

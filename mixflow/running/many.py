@@ -163,7 +163,8 @@ def _side_by_side(members, engines, transformers):
         [data[sorted(shared)].drop_vars("step", errors="ignore") for data, _ in members],
         dim="run", combine_attrs="drop", join="exact", coords="minimal", compat="override",
     )  # fmt: skip
-    own = {name: ("run", [float(getattr(t, name)) for t in transformers]) for name in ("width", "omega", "bias")}
+    numbers = [name for name in ("width", "omega", "bias") if all(hasattr(t, name) for t in transformers)]
+    own = {name: ("run", [float(getattr(t, name)) for t in transformers]) for name in numbers}
     events = [data.sizes.get("event", 0) for data, _ in members]
     return runs.assign_coords(
         run=np.arange(len(members)),

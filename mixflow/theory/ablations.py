@@ -13,6 +13,7 @@ import numpy as np
 
 from ..jaxed import jax
 from ..models.transformer import start
+from ..models.variant_network import respond
 
 VARIANTS = ("two heads", "one head", "one head, trained offset", "two heads, one attention", "tied values")
 
@@ -36,19 +37,14 @@ def ablate(task, transformer, variant, *, learning_rate=0.1, steps=20_000, break
     }
     J = jax()
     jnp = J.numpy
-    M, L, y, p = task.count, task.length, task.labels, task.probabilities
-    tokens = np.zeros((M.shape[1], len(task.features)))
-    tokens[np.arange(len(tokens)), task.token_feature] = task.token_coefficient
+    y, p = task.labels, task.probabilities
+    bias, signs = np.full((heads, 1), transformer.bias), (1.0, -1.0)[:heads]
 
     def margin(w, A, theta):
-        E = jnp.exp(tokens @ A @ tokens.T)
-        read = jnp.where(M > 0, (M @ ((w @ tokens.T)[:, :, None] * E)) / jnp.where(M > 0, M @ E, 1.0), 0.0)
-        on = J.nn.relu(transformer.bias + jnp.sum(M * read, axis=-1) / L)
-        F = on[0] - on[1] if heads == 2 else on[0] - (theta if "offset" in variant else 0.0)
-        return y * F
+        return y * respond(task, w[:, None], A, bias, signs, offset=theta if "offset" in variant else 0.0)[1]
 
     def loss(w, A, theta):
-        return jnp.sum(p * J.nn.softplus(-margin(w, jnp.broadcast_to(A, (heads, *A.shape[1:])), theta)))
+        return jnp.sum(p * J.nn.softplus(-margin(w, A, theta)))
 
     def step(_, s):
         g_w, g, g_theta = J.grad(loss, argnums=(0, 1, 2))(s["w"], s["A"], s["theta"])
@@ -66,7 +62,7 @@ def ablate(task, transformer, variant, *, learning_rate=0.1, steps=20_000, break
 
     end = J.jit(lambda s: J.lax.fori_loop(0, steps, step, s))(state)
     A = jnp.broadcast_to(end["A"], (heads, *end["A"].shape[1:]))
-    m = np.asarray(margin(end["w"], A, end["theta"]))
+    m = np.asarray(margin(end["w"], end["A"], end["theta"]))
     right = np.where(np.abs(m) < 1e-12, 0.5, m > 0)
     return {
         "variant": variant,

@@ -8,6 +8,7 @@ import math
 
 import numpy as np
 
+from ..errors import SpecError
 from ..measure.invariants import drift, smallest_eigenvalue
 from ..measure.separability import feature_margin
 from ..measure.stages import detect, switch_off
@@ -152,6 +153,10 @@ def decide(name, data, task, transformer):
 
 def check(run):
     """All claims about a run, and its certificate if it is a flow."""
+    if (kind := run.spec["transformer"].get("kind")) is not None:
+        raise SpecError(
+            f"the run trained a {kind}: expected the paper's network, which the claims are about; see run.stages."
+        )
     findings = [decide(name, run.dataset, run.task, run.transformer) for name in CLAIMS]
     proof = run.certificate
     known = {
