@@ -67,6 +67,7 @@ def test_what_never_breaks_is_tried_once_at_its_largest_strength():
 def test_nine_of_ten_seeds_are_enough_and_eight_are_not():
     assert robustness.holds([good()] * 9 + [bad()])
     assert not robustness.holds([good()] * 8 + [bad()] * 2)
+    assert not robustness.holds([good()] * 8 + [bad(1.0)] * 2)  # learned by all, but not in order
     late = Outcome([SEEN[0], dataclasses.replace(SEEN[1], evidence={"complete": False}), SEEN[2]], 1.0, 5.0, True, 0.0)
     assert not robustness.in_order(late)
 
@@ -125,6 +126,11 @@ def test_label_noise_cannot_beat_the_entropy_nor_the_base(made_up, variable, val
     data[variable][3] = value
     moved = dataclasses.replace(results, series={**results.series, "rows": data})
     assert [check.name for check in robustness.verdict(moved) if check.ok is False] == [fails]
+
+
+def test_an_unknown_variant_is_an_error():
+    with pytest.raises(mf.SpecError, match="did you mean 'label noise'"):
+        robustness.run({**robustness.EXPERIMENT.settings(), "variants": ["label nois"]}, quiet)
 
 
 def test_report_page_shows_the_table_and_verifies(made_up, tmp_path, capsys):

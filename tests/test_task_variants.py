@@ -195,6 +195,8 @@ def test_multiclass_has_a_head_for_every_answer_and_learns():
     assert task.heads == ("0", "1", "2")
     assert len(task.atoms) == 18
     assert task.hard.tolist() == [x != y for _ in range(2) for x in range(3) for y in range(3)]
+    addressed = [next(n for n, _ in atom[1:] if n.startswith(f"v{atom[0][0][1]}:")) for atom in task.atoms]
+    assert [int(name[-1]) for name in addressed] == task.labels.tolist()
     run = mf.train(task, mf.Transformer(width=32, omega=0.3, seed=0), mf.GradientDescent(0.5, 8000, save_every=4000))
     assert float(run.dataset.loss[0]) == pytest.approx(math.log(3))
     assert float(run.dataset.accuracy[-1]) == 1
