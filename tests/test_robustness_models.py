@@ -68,18 +68,34 @@ def test_time_in_steps():
     assert found.separation == pytest.approx(run.stages[1].end / 1e-2, rel=1e-9)
 
 
-def test_separation_without_an_attention_stage():
-    """A standard transformer may learn the hard samples while no score moves by 1; that they separate is seen all the same."""
+def test_separation_has_one_meaning_in_a_row():
+    """Without a base it is read from the loss for every seed, whether an attention stage was found or not."""
     data = mf.train(rows.TASK, mf.Vanilla(layers=4, seed=0), mf.GradientDescent(0.1, 300, save_every=1)).dataset
-    stages = detect(data)
-    found = rows.separation(data, stages[1])
+    stage = detect(data)[1]
+    found = rows.separation(data, stage, staged=False)
     hard, level = data.loss_hard.values, data.loss_hard.values.max() / 2
     later = data.time.values > found
     assert (hard[later] <= level).all()
     assert hard[~later][-1] > level
-    ended = replace(stages[1], start=0.0, end=7.5, evidence={})
-    assert rows.separation(data, ended) == 7.5
-    assert rows.separation(data.isel(time=slice(0, 2)), stages[1]) is None
+    ended = replace(stage, start=0.0, end=7.5, evidence={})
+    assert rows.separation(data, ended, staged=False) == found
+    assert rows.separation(data, ended, staged=True) == 7.5
+    assert rows.separation(data, replace(ended, start=None, end=None), staged=True) is None
+    assert rows.separation(data.isel(time=slice(0, 2)), ended, staged=False) is None
+
+
+def test_attention_that_moves_after_the_hard_samples_are_learned_is_no_stage():
+    data = mf.train(rows.TASK, mf.Vanilla(layers=1, seed=0), mf.GradientDescent(0.1, 300, save_every=1)).dataset
+    stages = detect(data)
+    assert stages[1].found  # a score does move by 1 …
+    assert stages[1].start > rows.hard_learned(data)  # … when they are learned
+    late = rows.judged(data, stages)
+    assert [stage.found for stage in late] == [True, False, stages[2].found]
+    assert "learned without it" in late[1].evidence["reason"]
+    early = [stages[0], replace(stages[1], start=0.0), stages[2]]
+    assert rows.judged(data, early) is early  # an earlier stage is left as it is
+    base = mf.train(rows.TASK, rows.base_network(None, 0), replace(rows.base_method(), steps=6000))
+    assert rows.judged(base.dataset, base.stages) is base.stages
 
 
 def test_a_diverged_seed_has_not_learned():

@@ -17,7 +17,7 @@ def read(task, w, A):
     """What each query reads, o (H, r, n, L): values w (H, r, F), scores A (a, F, F), both in feature coordinates.
 
     Token by token, so that a softmax takes its own maximum: sign descent and Adam drive scores beyond what one table of
-    exponentials for all atoms (docs/mathematics.md §8) can hold. For atoms of few tokens it costs the same.
+    exponentials for all atoms (docs/mathematics.md §8) can hold. At K = 2 it costs the same.
     """
     f, s, present = padded_tokens(task)
     S = A[:, f[:, :, None], f[:, None, :]] * (s[:, :, None] * s[:, None, :])  # (a, n, key, query)
