@@ -2,7 +2,9 @@
 
     python benchmarks/playground_load.py [--clients 50] [--seconds 60]
 
-Every client asks for runs one after the other, some shared, some its own, some cancelled half-way. Ends by itself.
+Every client asks for runs one after the other, some shared, some its own, some cancelled half-way. The server keeps finished
+runs up to a limit; memory is compared from the moment that store is full (the same clients fill it before the clock starts),
+and the growth is the slope of a line through the resident size, read twice a second. Ends by itself.
 """
 
 import argparse
@@ -11,7 +13,10 @@ import json
 import pathlib
 import random
 import sys
+import threading
 import time
+
+import numpy as np
 
 sys.path.insert(0, str(pathlib.Path(__file__).parents[1] / "tests"))
 
@@ -26,6 +31,28 @@ def memory(process):
     """Resident MiB of the server."""
     status = pathlib.Path(f"/proc/{process.pid}/status").read_text()
     return int(next(line for line in status.splitlines() if line.startswith("VmRSS")).split()[1]) / 1024
+
+
+class Watch(threading.Thread):
+    """Reads the server's memory twice a second."""
+
+    def __init__(self, process):
+        super().__init__(daemon=True)
+        self.process, self.levels, self.over = process, [], threading.Event()
+
+    def run(self):
+        began = time.monotonic()
+        while not self.over.wait(0.5):
+            self.levels.append((time.monotonic() - began, memory(self.process)))
+
+    def stop(self):
+        """(first, last, highest) in MiB as means of a tenth of the time, and the line's growth from begin to end."""
+        self.over.set()
+        self.join()
+        t, level = np.array(self.levels).T
+        tenth = max(1, len(level) // 10)
+        slope = np.polyfit(t, level, 1)[0]
+        return level[:tenth].mean(), level[-tenth:].mean(), level.max(), slope * (t[-1] - t[0])
 
 
 async def client(address, number, end, seen):
@@ -50,9 +77,20 @@ async def client(address, number, end, seen):
             await asyncio.sleep(rng.uniform(0, 0.5))
 
 
-async def everyone(address, clients, seconds, seen):
+async def everyone(address, clients, seconds, seen, first=0):
     end = time.monotonic() + seconds
-    await asyncio.gather(*(client(address, i, end, seen) for i in range(clients)))
+    await asyncio.gather(*(client(address, first + i, end, seen) for i in range(clients)))
+
+
+def fill(address, clients, seconds):
+    """Let the clients work until the store of finished runs is full, but not longer than `seconds`; returns its share."""
+    end, turn, share = time.monotonic() + seconds, 0, 0.0
+    while share < 0.95 and time.monotonic() < end:
+        turn += 1
+        asyncio.run(everyone(address, clients, 5, {}, first=1000 * turn))
+        status = httpx.get(f"{address}status.json").json()
+        share = status["kept_bytes"] / status["kept_bytes_limit"]
+    return share
 
 
 async def orphan(address):
@@ -76,24 +114,28 @@ def main():
     parser.add_argument("--seconds", type=float, default=60)
     parser.add_argument("--json", action="store_true", help="print one JSON object on one line")
     options = parser.parse_args()
-    seen, levels = {}, []
+    seen, clients, seconds = {}, min(options.clients, 200), min(options.seconds, 600)
     with playground() as (address, process):
-        asyncio.run(everyone(address, min(options.clients, 200), min(options.seconds, 600) / 3, seen))
-        levels.append(memory(process))
-        for _ in range(2):
-            asyncio.run(everyone(address, min(options.clients, 200), min(options.seconds, 600) / 3, seen))
-            levels.append(memory(process))
+        share = fill(address, clients, 5 * seconds)
+        watch = Watch(process)
+        watch.start()
+        asyncio.run(everyone(address, clients, seconds, seen))
+        first, last, highest, growth = watch.stop()
         freed = asyncio.run(orphan(address))
     waits = sorted(seen.pop("seconds", [0]))
     result = {
         "frames": seen,
         "wait_median_s": round(waits[len(waits) // 2], 3),
         "wait_longest_s": round(waits[-1], 3),
-        "memory_mib_after_each_third": [round(level) for level in levels],
+        "store_filled_before": round(share, 2),
+        "memory_mib": {"first_tenth": round(first), "last_tenth": round(last), "highest": round(highest)},
+        "growth_mib": round(growth, 1),
+        "growth_share": round(growth / first, 4),
         "orphan_freed_s": round(freed, 3),
     }
     print(json.dumps(result, indent=None if options.json else 1))
-    return 0 if not seen.get("failed") and not seen.get("refused") and freed < 1 else 1
+    flat = growth < 0.05 * first
+    return 0 if flat and not seen.get("failed") and not seen.get("refused") and freed < 1 else 1
 
 
 if __name__ == "__main__":

@@ -31,7 +31,9 @@ def coherent(K, rho):
 
 @pytest.mark.parametrize("width", [3, 16, 64, 256])
 @pytest.mark.parametrize(
-    "task", [mf.Mixture(2), mf.Mixture(3), mf.Mixture(2, gram=coherent(2, 0.2))], ids=["K2", "K3", "coherent"]
+    "task",
+    [mf.Mixture(2), mf.Mixture(3), mf.Mixture(2, gram=coherent(2, 0.2)), mf.Mixture(2, gram=coherent(2, -0.1))],
+    ids=["K2", "K3", "coherent", "another coherence, the same program"],
 )
 def test_gram_of_trained_weights_equals_the_gram_run(task, width):
     transformer = mf.Transformer(width=width, omega=0.5, seed=width, dimension=2 * task.classes + 5)

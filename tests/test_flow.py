@@ -13,11 +13,12 @@ from mixflow.dynamics.descent import GradientDescent
 from mixflow.dynamics.descent import descend as train_steps
 from mixflow.dynamics.flow import GradientFlow, flow
 from mixflow.dynamics.gates import ChatteringError
-from mixflow.errors import DivergedError, SpecError
+from mixflow.errors import DivergedError, Interrupted, SpecError
 from mixflow.models.gram_field import gram_field
 from mixflow.models.symmetric import Symmetric
 from mixflow.models.symmetric_field import symmetric_field
 from mixflow.models.transformer import Transformer, draw_weights, embedding
+from mixflow.running import flow as running_flow
 from mixflow.tasks import FiniteTask, Mixture
 from mixflow.training import train
 
@@ -294,19 +295,44 @@ def test_a_frozen_part_does_not_move(build):
         assert field.loss(run.state) < field.loss(y)
 
 
-def test_a_compiled_step_is_scipys():
+@pytest.mark.parametrize("most", [1, dop853.STEPS])
+def test_compiled_steps_are_scipys(most):
     from scipy.integrate import DOP853
 
     field = gram_field(Mixture(2), Transformer(width=16, seed=2))
-    gates = field.put(np.ones(field.n_gates))
-    solver = DOP853(lambda t, y: field.velocity(y, gates), 0, field.y0, 10, rtol=1e-6, atol=1e-9, first_step=0.5)
-    solver.step()
-    step = dop853.attempt(field, 0.0, field.y0, field.velocity(field.y0, gates), 0.5, gates, [], 1e-6, 1e-9)
-    assert solver.t == 0.5
-    assert step.error < 1
-    np.testing.assert_allclose(step.end, solver.y, rtol=0, atol=1e-15)
-    np.testing.assert_allclose(step.at(0.3), solver.dense_output()(0.15), rtol=0, atol=1e-15)
-    assert step.next_size() == pytest.approx(solver.h_abs, rel=1e-6)
+    gates, rtol, atol = np.ones(field.n_gates), 1e-9, 1e-12
+    solver = DOP853(lambda t, y: field.velocity(y, gates), 0, field.y0, 11, rtol=rtol, atol=atol, first_step=9.0)
+    rejected = 0  # the first size is too large on purpose
+    t, y, slope, h, slack = 0.0, field.y0, None, 9.0, np.zeros(field.n_gates)
+    mode = dop853.Mode(gates, np.zeros(0, int), -np.ones(field.n_gates), rtol, atol, 1e-11)
+    while t < 11:
+        steps = dop853.advance(field, mode, t, y, slope, h, slack, 11.0, most)
+        for i in range(len(steps.t)):
+            solver.step()
+            end = steps.time if i + 1 == len(steps.t) else steps.t[i + 1]
+            assert end == pytest.approx(solver.t, rel=1e-6)  # a size comes from the root of a small difference
+            middle = solver.t_old + 0.3 * (solver.t - solver.t_old)
+            np.testing.assert_allclose(steps.at(np.array([middle]))[0], solver.dense_output()(middle), atol=1e-11)
+        t, y, slope, h, slack = steps.time, steps.end, steps.slope, steps.next_size, steps.slack
+        rejected += steps.rejected
+        np.testing.assert_allclose(y, solver.y, rtol=0, atol=1e-6)  # at times a rounding apart
+        assert not steps.over
+    assert solver.status == "finished"
+    assert t == 11
+    assert rejected > 0
+
+
+def test_how_many_steps_a_call_makes_changes_nothing(monkeypatch):
+    field = gram_field(Mixture(2), Transformer(width=16, omega=0.3, seed=2))
+    method = GradientFlow(until=300.0)
+    many = flow(field, field.y0, method)
+    calls, advance = [], dop853.advance
+    monkeypatch.setattr(dop853, "advance", lambda *given: calls.append(advance(*given[:-1], 1)) or calls[-1])
+    single = flow(field, field.y0, method)
+    assert max(len(steps.t) for steps in calls) == 1
+    assert np.array_equal(many.states, single.states)
+    assert many.events == single.events
+    assert many.counts == single.counts
 
 
 # --- finite width -----------------------------------------------------------------------------------------------------------
@@ -383,6 +409,17 @@ def test_an_interrupt_keeps_what_was_computed():
     assert run.ended == "interrupted"
     assert 5 < run.time < 2000
     assert len(run.times) > 1
+
+
+def test_an_interrupt_during_the_certificate_keeps_the_run(monkeypatch):
+    def interrupted(*given, **named):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(running_flow, "certify", interrupted)
+    with pytest.raises(Interrupted, match="before its certificate") as caught:
+        train(Mixture(2), MEAN_FIELD, GradientFlow(until=10.0))
+    assert caught.value.run.dataset.time.values[-1] == 10
+    assert "evaluations" in json.loads(caught.value.run.dataset.attrs["certificate"])
 
 
 def test_chattering_is_a_named_error_with_the_run(monkeypatch):

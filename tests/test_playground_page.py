@@ -8,6 +8,7 @@ import time
 import pytest
 from pages import FLAGS, playground, require_browser
 
+from mixflow.playground.frames import decode
 from mixflow.playground.presets import PRESETS
 
 TIMED = ("loss", "neurons", "scores", "switchboard", "sectors")
@@ -181,27 +182,144 @@ def test_a_shared_link_restores_the_view(visit):
     assert second.evaluate("document.getElementById('neurons').layout.xaxis.type") == "linear"
 
 
-def test_copy_as_python_reproduces_the_numbers(visit):
-    page = visit("?steps=3000&width=16&seed=7&t=99&omega=0.4")
-    shown = {name: read(page, name) for name in ("time", "loss", "easy", "hard", "accuracy")}
+def drag(page, view, share_from, share_to):
+    """Drag the mouse over a chart between two places of its time axis."""
+    box = page.evaluate(
+        f"""(() => {{ const body = document.getElementById('{view}'), {{ xaxis, _size }} = body._fullLayout;
+        const at = body.getBoundingClientRect();
+        return [at.left + xaxis._offset, at.top + _size.t + _size.h / 2, xaxis._length]; }})()"""
+    )
+    left, y, length = box
+    page.mouse.move(left + share_from * length, y)
+    page.mouse.down()
+    page.mouse.move(left + 0.5 * (share_from + share_to) * length, y + 2, steps=4)
+    page.mouse.move(left + share_to * length, y + 2, steps=4)
+    page.mouse.up()
+
+
+def ranges(page):
+    """The stretch of time each chart shows, and which of its curves."""
+    seen = (
+        "(({layout, data}) => [layout.xaxis.range, data.map((t) => t.visible ?? true)])(document.getElementById('%s'))"
+    )
+    return {view: page.evaluate(seen % view) for view in TIMED}
+
+
+@pytest.mark.parametrize("axis", ["log", "linear"])
+def test_zoom_and_hidden_curves_are_shared_by_every_chart_and_by_the_link(visit, axis):
+    first = visit(f"{QUICK}&axis={axis}")
+    ready(first)
+    whole = ranges(first)
+    drag(first, "loss", 0.3, 0.7)
+    until(first, "location.search.includes('zoom=')")
+    first.locator("#loss .legendtoggle").nth(1).click()
+    until(first, "location.search.includes('off=loss.1')")
+    first.wait_for_timeout(300)
+    zoomed = ranges(first)
+    low, high = zoomed["loss"][0]
+    full_low, full_high = whole["loss"][0]
+    assert low == pytest.approx(full_low + 0.3 * (full_high - full_low), rel=0.05)
+    assert high == pytest.approx(full_low + 0.7 * (full_high - full_low), rel=0.05)
+    assert all(zoomed[view][0] == [low, high] for view in TIMED)
+    assert zoomed["loss"][1] == [True, "legendonly", True]
+    second = visit(first.evaluate("location.search"))
+    ready(second)
+    assert ranges(second) == zoomed
+    assert picture(second) == picture(first)
+    assert second.evaluate("location.search") == first.evaluate("location.search")
+    centre = second.locator("#neurons .nsewdrag").first
+    centre.dblclick()
+    second.wait_for_timeout(300)
+    assert ranges(second)["scores"][0] == whole["scores"][0]
+    assert "zoom" not in second.evaluate("location.search")
+
+
+def executed(page):
+    """What the script behind "copy as Python" prints: {name: number}."""
     page.click("#python")
-    until(page, "document.getElementById('code').value.includes('mf.train')")
+    until(page, "document.getElementById('code').value.includes('mixflow')")
     script = page.input_value("#code")
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=SECONDS)
     assert done.returncode == 0, done.stderr
-    printed = dict(re.findall(r"(\w+) = (\S+)", done.stdout))
+    return {name: float(number) for name, number in re.findall(r"^(\w+) = (\S+)", done.stdout, re.MULTILINE)}
+
+
+def shown(page):
+    """The read-out under the names the scripts use."""
     names = {"time": "time", "loss": "loss", "easy": "loss_easy", "hard": "loss_hard", "accuracy": "accuracy"}
-    assert {name: float(value) for name, value in shown.items()} == {
-        name: float(printed[names[name]]) for name in shown
-    }
+    return {scripts: float(read(page, here)) for here, scripts in names.items() if read(page, here) != "–"}
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "?steps=3000&width=16&seed=7&t=99&omega=0.4",
+        "?steps=3000&task=unequal&prior=0.7&t=99",
+        "?steps=3000&task=coherent&coherence=0.4",
+    ],
+    ids=["finite", "unequal", "coherent"],
+)
+def test_copy_as_python_reproduces_the_numbers(visit, query):
+    page = visit(query)
+    numbers = shown(page)
+    assert len(numbers) == 5
+    assert executed(page) == numbers
+
+
+def test_the_constructed_transformer_has_every_view_and_no_time(visit):
+    page = visit(QUICK)
+    key = finished(page)
+    page.select_option("#preset", label="The constructed transformer")
+    finished(page, unlike=key)
+    until(page, "document.querySelectorAll('#attention .map-value').length === 32")
+    until(page, "(document.getElementById('geometry').data ?? []).length > 2")
+    for view in ("loss", "neurons", "scores", "sectors"):
+        until(page, f"document.querySelectorAll('#{view} .barlayer .point').length > 2")
+    until(page, "document.querySelectorAll('#switchboard .heatmaplayer image').length === 1")
+    assert page.evaluate("document.querySelectorAll('.cursor:not([hidden])').length") == 0
+    assert page.is_disabled("#play")
+    assert page.is_disabled("#scrub")
+    assert "not trained" in page.inner_text("#status")
+    assert "margin 3" in page.inner_text("#verdict")
+    page.keyboard.press("Escape")
+    page.evaluate("document.activeElement.blur()")
+    page.keyboard.press("ArrowLeft")  # nothing to step through, and nothing breaks
+    numbers = shown(page)
+    assert "time" not in numbers
+    printed = executed(page)
+    assert printed.pop("margin") == 3
+    assert printed == numbers
+    page.click("#close")
+    again = visit(page.evaluate("location.search"))
+    assert again.inner_text("#story") == page.inner_text("#story") != ""
+    assert curve(again) == curve(page)
+    page.select_option("#control-method", "gd")
+    until(page, "document.querySelectorAll('#loss .js-line').length >= 3")
+    assert page.is_enabled("#play")
+
+
+def test_waiting_for_the_compiler_is_explained(visit):
+    page = visit(QUICK)
+    held = ("chunk", "done")
+
+    def hold(socket):
+        server = socket.connect_to_server()
+        server.on_message(lambda frame: None if decode(frame)[0]["kind"] in held else socket.send(frame))
+
+    page.route_web_socket("**/socket", hold)
+    page.reload()
+    until(page, "document.querySelector('#status').textContent.includes('compiling')")
 
 
 def test_a_bad_address_is_explained_and_the_page_works(visit):
-    page = visit("?steps=4000&omega=banana&classes=1e99&colour=red&width=7")
+    page = visit("?steps=4000&omega=banana&classes=1e99&colour=red&width=7&zoom=9,3&off=<b>&task=none")
     said = page.inner_text("#alert")
     assert "banana" in said
     assert "expected a number from 0.01 to 3" in said
     assert "colour" in said
+    assert "two times such as 12,300" in said
+    assert "curves such as loss.1" in said
+    assert "one of plain, unequal, coherent" in said
     assert len(curve(page)) > 100
     page.select_option("#control-width", "64")
     slide(page, "control-classes", 200)

@@ -9,6 +9,7 @@ import socket
 import struct
 import subprocess
 import sys
+import threading
 import time
 
 import httpx
@@ -18,10 +19,14 @@ from pages import playground, wait_until
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 from websockets.sync.client import connect
 
+import mixflow as mf
 from mixflow.errors import SpecError
-from mixflow.playground.controls import CONTROLS, METHODS, Request
+from mixflow.playground.controls import CONTROLS
 from mixflow.playground.frames import decode, encode
 from mixflow.playground.presets import PRESETS
+from mixflow.playground.recipes import METHODS, TASKS
+from mixflow.playground.requests import Request
+from mixflow.running.choose import choose
 
 QUICK = {"steps": 400}
 LONG = {"steps": 500_000, "learning_rate": 0.001}  # some seconds of work
@@ -91,13 +96,51 @@ def test_equal_settings_have_one_key():
 @pytest.mark.parametrize("method", METHODS)
 def test_every_method_builds_and_writes_itself(method):
     request = Request.of({"method": method})
-    built = eval(request.calls()[2].code(), {"mf": __import__("mixflow")})
+    built = eval(request.calls()[2].code(), {"mf": mf})
     assert built == request.spec()[2]
+
+
+@pytest.mark.parametrize("task", TASKS)
+def test_every_task_builds_and_writes_itself(task):
+    for classes in (2, 3):
+        request = Request.of({"task": task, "classes": classes})
+        built = eval(request.calls()[0].code(), {"mf": mf})
+        assert built.spec() == request.spec()[0].spec()
+        assert built.uniform == (task == "plain")
+
+
+def test_tasks_have_their_own_controls():
+    assert Request.of({"task": "unequal", "prior": 0.75}).spec()[0].priors == (0.75, 0.25)
+    assert Request.of({"task": "coherent", "coherence": 0.25}).spec()[0].gram[0] == (1.0, 0.25, 0.25, 0.25)
+    assert Request.of({"prior": 0.75}).key == Request.of({}).key  # the plain task does not look at it
+    assert Request.of({"task": "unequal", "coherence": 0.5}).key == Request.of({"task": "unequal"}).key
 
 
 def test_presets_are_requests():
     for preset in PRESETS:
         Request.of({name: value for name, value in preset["state"].items() if name in CONTROLS}).spec()
+    assert len({preset["id"] for preset in PRESETS}) == len(PRESETS)
+
+
+def test_programs_compiled_ahead_are_the_ones_asked_for():
+    from mixflow.playground.warm import AHEAD
+
+    for asked in AHEAD:
+        default = {name: value for name, value in asked.items() if name not in ("until", "steps")}
+        ahead, later = (choose(*Request.of(wanted).spec()) for wanted in (asked, default))
+        assert ahead.key == later.key
+
+
+def test_compiling_ahead_waits_for_the_first_run(monkeypatch):
+    from mixflow.playground import warm
+
+    trained, first_done = [], threading.Event()
+    monkeypatch.setattr(warm, "train", lambda *spec: trained.append(spec))
+    thread = warm.compile_ahead(first_done)
+    assert trained == []
+    first_done.set()
+    thread.join(10)
+    assert [type(method).__name__ for _, _, method in trained] == ["GradientFlow", "GradientDescent"]
 
 
 @pytest.mark.parametrize(
@@ -113,6 +156,13 @@ def test_presets_are_requests():
         ({"width": 64}, "width m"),
         ({"width": "65"}, "width m"),
         ({"width": "64", "classes": 6}, "infinite width"),
+        ({"task": "coherent", "classes": 6}, "with this task"),
+        ({"task": "unequal", "classes": 4, "method": "flow"}, "K ≤ 3"),
+        ({"task": "unequal", "prior": 1.0}, "from 0.01 to 0.99"),
+        ({"task": "coherent", "classes": 3, "coherence": -0.25}, "at least -0.2 for K = 3"),
+        ({"task": "weird"}, "expected one of plain"),
+        ({"method": "flow", "classes": 50}, "takes the gradient flow minutes"),
+        ({"method": "construct", "target_margin": 0}, "margin wanted"),
         ({"method": "three", "learning_rate": 0.001, "converge": 1e6}, "steps"),
         ({"tie_values": 1}, "true or false"),
         ({"colour": "red"}, "no control"),
@@ -179,14 +229,14 @@ def test_script_of_an_address(server):
     assert bad.status_code == 400
     assert bad.text.startswith("# ")
     compile(text, "script", "exec")
+    constructed = httpx.get(f"{server}script.py?method=construct&classes=4&target_margin=2").text
+    assert "mf.construct(classes=4, target_margin=2.0, bias=0.5)" in constructed
 
 
 # runs ----------------------------------------------------------------------------------------------------------------
 
 
 def test_a_run_streams_and_equals_the_library(server):
-    import mixflow as mf
-
     with open_socket(server) as page:
         frames = run(page, steps=20_000)
     kinds = [header["kind"] for header, _ in frames]
@@ -199,6 +249,33 @@ def test_a_run_streams_and_equals_the_library(server):
         streamed = np.concatenate([arrays[name] for _, arrays in frames if name in arrays])
         np.testing.assert_allclose(streamed, data[name].values, rtol=1e-13)
     assert [stage["name"] for stage in frames[-1][0]["stages"]] == ["neurons", "attention", "convergence"]
+
+
+@pytest.mark.parametrize("classes", [3, 50])
+def test_a_constructed_network_is_shown_as_one_state(server, tmp_path, classes):
+    with open_socket(server) as page:
+        frames = run(page, method="construct", classes=classes, target_margin=2.0)
+        header, arrays = frames[-1]
+        net = mf.construct(classes=classes, target_margin=2.0)
+        assert frames[1][0]["until"] == 0
+        assert header["stages"] == header["events"] == []
+        assert arrays["time"].tolist() == [0]
+        assert arrays["loss"] == pytest.approx(net.evaluate().loss, rel=1e-12)
+        assert arrays["margin"] == pytest.approx(2.0, rel=1e-6)
+        assert arrays["mode"].min() == 1  # every neuron is on
+        if classes == 3:
+            assert np.array_equal(arrays["A"][0], net.A.astype(np.float32))
+            ask(page, type="sample", key=header["key"], atom=1)
+            attention = answers(page, ("sample", "refused"))[-1][1]["attention"][0]
+            np.testing.assert_allclose(
+                attention[:, 0, 0], net.attention[1][:, 0], rtol=1e-6
+            )  # the identifier's to itself
+            ask(page, type="geometry", key=header["key"])
+            found, points = answers(page, ("geometry", "refused"))[-1]
+            assert np.all(points["points"][0, :, 0] * found["labels"] > 0)
+    path = tmp_path / "net.nc"
+    path.write_bytes(httpx.get(f"{server}run/{header['key']}.nc").content)
+    assert mf.load(path).method == net
 
 
 def test_three_stages_replace_what_was_streamed(server):
@@ -226,8 +303,6 @@ def test_views_of_a_finished_run(server):
 
 
 def test_downloads_are_the_run(server, tmp_path):
-    import mixflow as mf
-
     with open_socket(server) as page:
         key = run(page, **QUICK)[-1][0]["key"]
     path = tmp_path / "run.nc"
@@ -246,6 +321,24 @@ def test_finished_results_are_shared(server):
         two = run(second, steps=20_000, omega=0.31)[-1][0]
         assert time.monotonic() - began < 5
     assert one == two  # the very same frame, down to the seconds it took
+
+
+def test_a_line_that_is_too_long_is_refused_and_shared_runs_do_not_lengthen_it(monkeypatch):
+    import asyncio
+
+    from mixflow.playground import jobs
+
+    monkeypatch.setattr(jobs, "WORKERS", 0)  # nobody works: everything stays in line
+    monkeypatch.setattr(jobs, "WAITING", 3)
+
+    async def crowd():
+        line = jobs.Jobs(asyncio.get_running_loop())
+        waiting = [line.ask(Request.of({"omega": omega})) for omega in (0.1, 0.2, 0.3)]
+        assert line.ask(Request.of({"omega": 0.2})) is waiting[1]
+        with pytest.raises(SpecError, match=r"3 runs are under way or waiting.*try again soon"):
+            line.ask(Request.of({"omega": 0.4}))
+
+    asyncio.run(crowd())
 
 
 def test_a_newer_run_cancels_the_older(server):

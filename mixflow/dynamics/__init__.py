@@ -9,6 +9,14 @@ __all__ = ["GradientDescent", "GradientFlow", "Optimizer", "ThreeStage", "Until"
 
 
 def method_from_spec(spec):
-    """Build the method that `method.spec()` described."""
-    kinds = {"descent": GradientDescent, "flow": GradientFlow, "optimizer": Optimizer, "three-stage": ThreeStage}
+    """Build the method that `method.spec()` described; a network that was written down is its own method."""
+    from ..models.construct import Construction
+
+    kinds = {
+        "construct": Construction,
+        "descent": GradientDescent,
+        "flow": GradientFlow,
+        "optimizer": Optimizer,
+        "three-stage": ThreeStage,
+    }
     return kinds[spec["kind"]].from_spec(spec)

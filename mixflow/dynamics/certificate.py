@@ -44,4 +44,6 @@ def _resolved(field, y0, method, result, start_time):
         return np.zeros_like(result.states), result
     same_times = replace(method, until=result.time, save_at=tuple(result.times))
     again = flow(field, y0, same_times, start_time=start_time, tighten=TIGHTER)
+    if again.ended == "interrupted":
+        raise KeyboardInterrupt
     return np.abs(again.states - result.states), again

@@ -1,7 +1,5 @@
 """Gradient descent in chunks: one compiled program serves any number of steps, shows progress and can stop anywhere."""
 
-import contextlib
-import signal
 import threading
 import time
 from dataclasses import dataclass, field
@@ -10,6 +8,7 @@ import numpy as np
 
 from ..checks import real, whole
 from ..jaxed import jax
+from .ctrl_c import patient_ctrl_c
 
 SAVES = 128  # rows of the record buffer of one compiled call
 CALL_SECONDS = (
@@ -105,7 +104,7 @@ def descend(
         keep([first], advance(1, 0)[1])
     budget = 64  # steps in the next call, adapted to CALL_SECONDS
     try:
-        with _patient_ctrl_c() as check:
+        with patient_ctrl_c() as check:
             while at < steps and len(history.diverged) < model.lanes:
                 check()
                 to_save = min(save_every - at % save_every, steps - at)
@@ -140,36 +139,6 @@ def descend(
             history.parts.append(advance(1, 0)[1])
             history.steps.append(at)
     return history
-
-
-@contextlib.contextmanager
-def _patient_ctrl_c():
-    """Yield a function that raises KeyboardInterrupt if Ctrl-C came; a second Ctrl-C raises at once.
-
-    Python raises it wherever it is, and inside a callback of the compiled call it is swallowed: asked for between two
-    calls it cannot be lost. Only in the main thread, and only where nobody else has taken the signal.
-    """
-    came = []
-
-    def handler(number, frame):
-        if came:
-            signal.default_int_handler(number, frame)
-        came.append(number)
-
-    def check():
-        if came:
-            raise KeyboardInterrupt
-
-    ours = threading.current_thread() is threading.main_thread() and (
-        signal.getsignal(signal.SIGINT) is signal.default_int_handler
-    )
-    if ours:
-        signal.signal(signal.SIGINT, handler)
-    try:
-        yield check
-    finally:
-        if ours:
-            signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 _programs, _compiling = {}, threading.Lock()

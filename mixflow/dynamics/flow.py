@@ -8,6 +8,7 @@ import numpy as np
 
 from ..checks import real, whole
 from ..errors import DivergedError, SpecError
+from .ctrl_c import patient_ctrl_c
 from .gates import ChatteringError
 from .walk import Event, FlowResult, Walk
 
@@ -95,10 +96,12 @@ def flow(field, y0, method, *, start_time=0.0, stop=None, progress=None, on_save
     )
     try:
         walk.begin()
-        while not walk.ended:
-            walk.advance()
-            if progress is not None:
-                progress(walk.t, method.until)
+        with patient_ctrl_c() as check:
+            while not walk.ended:
+                check()
+                walk.advance()
+                if progress is not None:
+                    progress(walk.t, method.until)
     except KeyboardInterrupt:
         walk.ended = "interrupted"
     except (ChatteringError, DivergedError) as error:

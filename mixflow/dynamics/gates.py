@@ -95,7 +95,7 @@ def _box(v, N, r, guess, tol):
         free = state == SLIDING
         if free.any():
             rest = v[free] - N[np.ix_(free, ~free)] @ mu[~free]
-            mu[free] = _solve(N[np.ix_(free, free)], rest)
+            mu[free] = solve(N[np.ix_(free, free)], rest)
         speed = v - N @ mu
         target = state.copy()
         target[free & (mu < -EDGE * r)] = OFF
@@ -113,7 +113,7 @@ def _box(v, N, r, guess, tol):
     return _least_squares(v, N, r)
 
 
-def _solve(N, v):
+def solve(N, v):
     """The smallest solution of N μ = v: unique where N is regular, even-handed among twins where it is not."""
     values, vectors = np.linalg.eigh(N)
     keep = values > 1e-12 * max(values[-1], 1e-300)

@@ -5,6 +5,7 @@ tolerance. The mode ends where a neuron's z crosses 0 or a sliding gate λ leave
 output, and there the gates of all neurons at the surface are decided together (`gates.py`).
 """
 
+import time as clock
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -12,13 +13,14 @@ import numpy as np
 
 from ..errors import DivergedError
 from . import dop853
-from .gates import EDGE, NAMES, OFF, ON, SLIDING, ChatteringError, decide
+from .gates import EDGE, NAMES, OFF, ON, SLIDING, ChatteringError, decide, solve
 
 MOST_EVENTS = 100_000
 # Each step is held to 1 % of the tolerance asked for: errors of many steps add up and events magnify them, while order 8
 # makes a factor 100 cost only 1.6 times the steps. With it the whole trajectory keeps rtol (K = 2 to t = 2000: 1e-10 at 1e-9).
 LOCAL = 0.01
 FLOOR = 3e-14  # no step can be held to less in float64
+CALL_SECONDS = 0.05  # of a call to the solver, about; Ctrl-C and the progress bar wait that long
 CHATTER = 50  # so many decisions within a relative time of 1e-9 are chattering
 
 
@@ -77,6 +79,8 @@ class Walk:
     decisions: list = field(default_factory=list)  # their times
     counts: dict = field(default_factory=lambda: {"evaluations": 0, "steps": 0, "rejected": 0})
     surface_error: float = 0.0
+    most: int = 1  # steps in the next call
+    smooth: dop853.Mode = None  # the mode as the solver wants it
 
     def begin(self):
         # |z| within rounding of the surface; symmetric twins differ by less
@@ -96,15 +100,15 @@ class Walk:
             self.ended = "stop"
 
     def advance(self):
-        step = self._step()
-        x, cause = self._first_end(step)
-        after = step.t + x * step.h
-        if x == 1 and step.h == self.method.until - step.t:
-            after = self.method.until  # exactly, whatever the sum rounds to
+        steps = self._steps()
+        x, cause = self._first_end(steps)
+        last = steps.t[-1], steps.h[-1]
+        after = steps.time if x == 1 else last[0] + x * last[1]
         inside = self.grid[self.saved : np.searchsorted(self.grid, after, side="right")]
-        self._keep(inside, step.at((inside - step.t) / step.h))
-        self.h = step.next_size()
-        self.t, self.y, self.slope = after, step.at(x) if x < 1 else step.end, step.slope
+        if len(inside):
+            self._keep(inside, steps.at(inside))
+        self.h = steps.next_size
+        self.t, self.y, self.slope = after, steps.inside_last(x) if x < 1 else steps.end, steps.slope
         if cause is None:
             return self._finish_if_due()
         self._keep_event()
@@ -129,69 +133,69 @@ class Walk:
 
     # --- inside a mode -------------------------------------------------------------------------------------------------
 
-    def _step(self):
-        """The next accepted step of the mode, no longer than what is left."""
-        rtol, atol = self.rtol, self.atol
-        mode = (self.device_gates, self.sliding)
-        if self.slope is None:
-            self.slope = dop853.look(self.field, self.y, *mode)[0]
-            self.counts["evaluations"] += 1
+    def _steps(self):
+        """The next accepted steps of the mode, none beyond what is left, only the last with a possible end of the mode."""
         if self.h is None:
-            self.h = dop853.first_size(self.field, self.y, self.slope, *mode, rtol, atol)
-            self.counts["evaluations"] += 1
+            self.slope = dop853.look(self.field, self.y, self.smooth.gates, self.smooth.sliding)[0]
+            self.h = dop853.first_size(self.field, self.smooth, self.y, self.slope)
+            self.counts["evaluations"] += 2
         while True:
             left = self.method.until - self.t
-            h = min(self.h, left)
-            if (h < 10 * np.spacing(self.t) and h < left) or not np.isfinite(h):
+            if (self.h < dop853.SMALLEST * self.t and self.h < left) or not np.isfinite(self.h):
                 raise DivergedError(
                     f"the flow left the range of float64 at t = {self.t:.6g} (no step is small enough): "
                     "expected a finite field; lower omega or loosen rtol."
                 )
-            step = dop853.attempt(self.field, self.t, self.y, self.slope, h, *mode, rtol, atol)
-            self.counts["evaluations"] += step.evaluations
-            if step.error < 1:
-                self.counts["steps"] += 1
-                if len(self.sliding):
-                    self.surface_error = max(self.surface_error, float(np.abs(step.z[-1, self.sliding]).max()))
-                return step
-            self.counts["rejected"] += 1
-            self.h = step.next_size()
+            began = clock.perf_counter()
+            state = (self.t, self.y, self.slope, self.h, self.slack)
+            most = 1 if self.stop is not None else self.most
+            steps = dop853.advance(self.field, self.smooth, *state, self.method.until, most)
+            # How many steps a call makes changes nothing but how often Ctrl-C and the progress bar get a turn.
+            quick = clock.perf_counter() - began < CALL_SECONDS
+            self.most = min(2 * self.most, dop853.STEPS) if quick else max(self.most // 2, 1)
+            self.counts["evaluations"] += steps.evaluations
+            self.counts["steps"] += len(steps.t)
+            self.counts["rejected"] += steps.rejected
+            if len(steps.t):
+                self.surface_error = max(self.surface_error, steps.surface)
+                return steps
+            self.h = steps.next_size
 
-    def _first_end(self, step):
-        """The fraction x of the step where the mode or the flow first ends, and why: None, "gate" or "stop"."""
-        # How far each neuron is beyond the end of its mode at each sample: z of the wrong sign, or λ outside [0, 1].
-        beyond = np.where(self.mode == OFF, step.z, -step.z)
-        if len(self.sliding):
-            beyond[:, self.sliding] = -0.5
-            beyond[1::2, self.sliding] = np.maximum(-step.share, step.share - 1)  # λ was sampled at every second point
-        # A neuron's slack ends once it was seen clear of its surface; slacks[j] is in force before sample j.
-        clear = (beyond < -self.touch) & (self.mode != SLIDING)
-        cleared = np.logical_or.accumulate(np.concatenate([np.zeros_like(clear[:1]), clear]))
-        slacks = np.where(cleared, 0.0, self.slack)
+    def _first_end(self, steps):
+        """The fraction x of the last step where the mode or the flow first ends, and why: None, "gate" or "stop"."""
         x, cause = 1.0, None
-        ends = np.flatnonzero((beyond > slacks[:-1]).any(axis=1))
-        if len(ends):
-            x, cause = self._locate(step, ends[0], slacks), "gate"
-        self.slack = slacks[ends[0] if len(ends) else -1]
+        self.slack = steps.slack
+        if steps.over:
+            x, cause = self._locate(steps), "gate"
         if self.stop is not None:
-            stop = lambda u: self.stop(step.t + u * step.h, step.at(u))  # noqa: E731
+            stop = lambda u: self.stop(steps.t[-1] + u * steps.h[-1], steps.inside_last(u))  # noqa: E731
             for a, b in zip((0, 0.25, 0.5, 0.75), (0.25, 0.5, 0.75, 1.0), strict=True):
                 if min(b, x) > a and stop(min(b, x)) >= 0:
                     return _root(stop, a, min(b, x)), "stop"
         return x, cause
 
-    def _locate(self, step, j, slacks):
-        """The end of the mode before sample j."""
+    def _locate(self, steps):
+        """The end of the mode inside the last step."""
+        # How far each neuron is beyond the end of its mode at each sample: z of the wrong sign, or λ outside [0, 1].
+        sliding = self.smooth.sliding
+        beyond = self.smooth.side * steps.z
+        if len(sliding):
+            beyond[:, sliding] = -0.5
+            beyond[1::2, sliding] = np.maximum(-steps.share, steps.share - 1)  # λ was sampled at every second point
+        # A neuron's slack ends once it was seen clear of its surface; slacks[j] is in force before sample j.
+        clear = (beyond < -self.touch) & (self.mode != SLIDING)
+        cleared = np.logical_or.accumulate(np.concatenate([np.zeros_like(clear[:1]), clear]))
+        slacks = np.where(cleared, 0.0, self.slack)
+        j = np.flatnonzero((beyond > slacks[:-1]).any(axis=1))[0]
+        self.slack = slacks[j]
         points = (0.0, *dop853.Z_SAMPLES)
-        side = np.where(self.mode == OFF, 1.0, np.where(self.mode == ON, -1.0, 0.0))
 
         def end(i):
-            mode = (self.device_gates, self.sliding, side, slacks[i])
-            x, evaluations = dop853.locate(self.field, step, *mode, points[i], points[i + 1])
+            x, evaluations = dop853.locate(self.field, self.smooth, steps, slacks[i], points[i], points[i + 1])
             self.counts["evaluations"] += evaluations
             return x
 
-        if len(self.sliding) and j % 2 == 1:  # λ was not sampled at the point before, and may have left just before it
+        if len(sliding) and j % 2 == 1:  # λ was not sampled at the point before, and may have left just before it
             x = end(j - 1)
             if x < points[j]:
                 return x
@@ -202,20 +206,14 @@ class Walk:
     def _decide(self, z, record=True):
         """Set the mode of every neuron at the surface, together, and record the switches."""
         before = self.mode.copy()
-        touching = (before == SLIDING) | (np.abs(z) <= 2 * self.touch)
-        guess = before.copy()
-        if record and len(self.sliding):
-            share = dop853.look(self.field, self.y, self.device_gates, self.sliding)[1]
+        touching = np.flatnonzero((before == SLIDING) | (np.abs(z) <= 2 * self.touch))
+        if len(touching):
+            others = np.where(before == ON, 1.0, 0.0)
+            others[touching] = 0.0
+            _, _, v, N, r = dop853.look(self.field, self.y, others, touching)
             self.counts["evaluations"] += 1
-            guess[self.sliding[share <= EDGE]] = OFF
-            guess[self.sliding[share >= 1 - EDGE]] = ON
-        fixed = self.field.put((before == ON) & ~touching)
-        for head in self.field.heads:  # the gates of one head do not enter the other head's velocities
-            ours = head[touching[head]]
-            if len(ours):
-                _, _, v, N, r = dop853.look(self.field, self.y, fixed, ours)
-                self.counts["evaluations"] += 1
-                self.mode[ours], _ = decide(v, N, r, guess[ours])
+            guess = _leaving(v, N, r, before[touching]) if record else before[touching]
+            self.mode[touching], _ = decide(v, N, r, guess)
         if record:
             for i in np.flatnonzero(before != self.mode):
                 head, atom = self.field.gate_names[i]
@@ -224,14 +222,15 @@ class Walk:
         self._enter_mode(z)
 
     def _enter_mode(self, z):
-        self.sliding = np.flatnonzero(self.mode == SLIDING)
-        self.device_gates = self.field.put((self.mode == ON).astype(float))
+        side = np.where(self.mode == OFF, 1.0, np.where(self.mode == ON, -1.0, 0.0))
+        gates, sliding = (self.mode == ON).astype(float), np.flatnonzero(self.mode == SLIDING)
+        self.smooth = dop853.Mode(gates, sliding, side, self.rtol, self.atol, self.touch)
         self.slope = None
         # A neuron that has only just switched is at the surface up to rounding, on either side; it must move away from
         # where it is by more than rounding before that counts as another event.
         beyond = np.where(self.mode == OFF, z, -z)
         self.slack = np.where(beyond < -self.touch, 0.0, np.maximum(beyond, 0) + self.touch)
-        self.slack[self.sliding] = EDGE / 10
+        self.slack[sliding] = EDGE / 10
 
     def _guard(self):
         self.decisions.append(self.t)
@@ -271,6 +270,16 @@ class Walk:
     def _check_finite(self):
         if not np.all(np.isfinite(self.y)):
             raise DivergedError(f"the state at t = {self.t:.6g} is not finite: expected float64 numbers; lower omega.")
+
+
+def _leaving(v, N, r, before):
+    """The states before an event, a sliding gate whose λ has reached 0 or 1 on the side where it leaves."""
+    guess, free = before.copy(), before == SLIDING
+    if free.any():
+        push = v[free] - N[np.ix_(free, before == ON)] @ r[before == ON]
+        share = solve(N[np.ix_(free, free)], push) / r[free]
+        guess[free] = np.where(share <= EDGE, OFF, np.where(share >= 1 - EDGE, ON, SLIDING))
+    return guess
 
 
 def _root(function, a, b):

@@ -10,7 +10,7 @@
 
 import itertools
 import math
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 
 import numpy as np
 
@@ -47,6 +47,14 @@ class Construction:
     def task(self):
         """The task it solves."""
         return Mixture(classes=self.classes)
+
+    def spec(self):
+        """A JSON-ready description from which `from_spec` builds an equal network."""
+        return {"kind": "construct", **asdict(self)}
+
+    @classmethod
+    def from_spec(cls, spec):
+        return cls(**{key: value for key, value in spec.items() if key != "kind"})
 
     @property
     def margin(self):

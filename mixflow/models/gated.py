@@ -57,15 +57,12 @@ class GatedField:
     train_w: bool = True
     train_attention: bool = True
     device: dict = field(init=False, repr=False)  # the constants as device arrays
-    heads: tuple = field(init=False, repr=False)  # the gates of each head
     functions: tuple = field(init=False, repr=False)  # z and evaluate for JAX to compile, evaluate compiled
 
     def __post_init__(self):
         jax = configured()
         put = lambda name, value: object.__setattr__(self, name, value)  # noqa: E731 (the dataclass is frozen)
         put("device", {k: None if v is None else jax.numpy.asarray(v) for k, v in self.constants.items()})
-        names = [head for head, _ in self.gate_names]
-        put("heads", tuple(np.flatnonzero([name == head for name in names]) for head in sorted(set(names))))
         put("functions", _evaluation(self.surface, self.shape_w, self.size, self.loss_kind))
 
     @property
@@ -100,18 +97,14 @@ class GatedField:
 
         This is the plain statement of the field; the solver compiles `evaluate` into its steps.
         """
-        return np.asarray(self.functions[2](self.device, y, self.put(gates), *self.put_indices(())).dy)
+        return np.asarray(self.functions[2](self.device, y, np.asarray(gates, float), *self.put_indices(())).dy)
 
     def B(self, y, gates):
         """(Hn, Hn) with dz/dt = B gates at the margins of state y, where neurons with gate 0 count as silent."""
         index, real = self.put_indices(range(self.n_gates))
-        found = self.functions[2](self.device, y, self.put(gates), index, real)
+        found = self.functions[2](self.device, y, np.asarray(gates, float), index, real)
         n = self.n_gates
         return -np.asarray(found.N)[:n, :n] * np.asarray(found.r)[:n]
-
-    def put(self, gates):
-        """The gates as a device array, so that a mode pays for the transfer once."""
-        return configured().device_put(np.asarray(gates, float))
 
     def put_indices(self, indices):
         """Indices padded to 0, 4, 8, 16, …, and 1.0 where an entry is real: a few shapes serve every sliding set."""

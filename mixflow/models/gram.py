@@ -25,7 +25,7 @@ class Gram:
     def __init__(self, task, tie_values=False):
         self.task, self.tie_values = task, tie_values
         self.heads = len(task.heads)
-        self.orthonormal = np.array_equal(task.gram, np.eye(len(task.gram)))
+        self.orthonormal = np.array_equal(task.gram, np.eye(len(task.gram)))  # then no product with Γ is compiled
         self.rows = Rows(task.count, task.length)
 
     @property
@@ -87,7 +87,7 @@ class Gram:
         if not self.orthonormal:
             Γ = parameters["gram"][:, :, None]
             h_w = product(Γ, h_w[:, None])[:, 0]
-            P, Q = stage(lambda h: product(Γ, h), h), stage(lambda h: product(h, Γ), h)
+            P, Q = stage(product, Γ, h), stage(product, h, Γ)
         PA = stage(lambda P, A: product(P, T(A)), P, A)
         AQ = stage(lambda A, Q: product(T(A), Q), A, Q)
         GQ, PG = stage(product, G_K, Q), stage(product, P, G_Q)

@@ -11,6 +11,7 @@ import numpy as np
 from ..dataset import build
 from ..errors import MixflowError, SpecError
 from ..running.choose import choose
+from ..running.constructed import constructed
 from ..training import train
 from . import views
 from .frames import encode
@@ -86,7 +87,7 @@ class Job:
             stream.begin()
             warning = None
             try:
-                run = train(*stream.spec, progress=stream.progress, on_save=stream.on_save)
+                run = stream.run()
             except MixflowError as error:
                 run = getattr(error, "run", None)  # diverged or chattering: show what there is, and why it ends
                 if run is None or len(run.dataset.time) < 2:
@@ -110,12 +111,18 @@ class _Stream:
     def __init__(self, job, began):
         self.job, self.began = job, began
         self.spec = job.request.spec()
-        self.model = choose(*self.spec).name
+        self.model = None if job.request.constructed else choose(*self.spec).name
         self.times, self.histories, self.sent = [], [], []
         self.next = 0.0
 
     def begin(self):
-        self.job.say(encode("start", {"key": self.job.key, "until": _until(self.spec[2]), "model": self.model}))
+        until = 0.0 if self.job.request.constructed else _until(self.spec[2])
+        self.job.say(encode("start", {"key": self.job.key, "until": until, "model": self.model}))
+
+    def run(self):
+        if self.job.request.constructed:
+            return constructed(*self.spec)
+        return train(*self.spec, progress=self.progress, on_save=self.on_save)
 
     def progress(self, done, total):
         if self.job.stop.is_set():
@@ -188,6 +195,7 @@ class Jobs:
         self.loop = loop
         self.active, self.kept = {}, collections.OrderedDict()
         self.unfinished = 0  # in line or at work, cancelled ones included until their worker lets go
+        self.first_done = threading.Event()
         self._line = queue.SimpleQueue()
         # Daemon threads: a compilation cannot be interrupted, and leaving the program must not wait for it.
         for _ in range(WORKERS):
@@ -218,7 +226,12 @@ class Jobs:
     def status(self):
         """Counts, for tests and for people who look."""
         working = sum(not job.stop.is_set() for job in self.active.values())
-        return {"unfinished": self.unfinished, "wanted": working, "kept": len(self.kept)}
+        kept = {"kept": len(self.kept), "kept_bytes": self._kept_bytes, "kept_bytes_limit": KEPT_BYTES}
+        return {"unfinished": self.unfinished, "wanted": working, **kept}
+
+    @property
+    def _kept_bytes(self):
+        return sum(job.size for job in self.kept.values())
 
     def close(self):
         """Stop everything."""
@@ -238,11 +251,12 @@ class Jobs:
 
     def _finished(self, job):
         self.unfinished -= 1
+        self.first_done.set()
         if self.active.get(job.key) is job:
             del self.active[job.key]
         if not job.over:
             job._publish(None, over=True)
         if job.run is not None:
             self.kept[job.key] = job
-            while len(self.kept) > 1 and sum(kept.size for kept in self.kept.values()) > KEPT_BYTES:
+            while len(self.kept) > 1 and self._kept_bytes > KEPT_BYTES:
                 self.kept.popitem(last=False)

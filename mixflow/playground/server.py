@@ -19,11 +19,14 @@ from ..errors import MixflowError, SpecError
 from ..plot.style import COLOURS, STAGES
 from ..store import packed
 from . import views
-from .controls import CONTROLS, Request
+from .controls import CONTROLS
 from .frames import encode
 from .guard import Guard
 from .jobs import Jobs
 from .presets import PRESETS
+from .recipes import METHODS, labels
+from .requests import Request
+from .warm import compile_ahead
 
 STATIC = pathlib.Path(__file__).parent / "static"
 MESSAGE_BYTES = 16 * 1024  # longest message from a page; a request has some 300 bytes
@@ -36,6 +39,7 @@ def application(port):
     @contextlib.asynccontextmanager
     async def lifespan(app):
         app.state.jobs = Jobs(asyncio.get_running_loop())
+        compile_ahead(app.state.jobs.first_done)
         yield
         app.state.jobs.close()
 
@@ -81,6 +85,7 @@ def _config(_):
     return JSONResponse(
         {
             "controls": [control.describe() for control in CONTROLS.values()],
+            "methods": labels(METHODS),
             "presets": PRESETS,
             "colours": COLOURS,
             "stages": STAGES,

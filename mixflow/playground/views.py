@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from ..measure.observables import attention_probabilities
+from ..measure.observables import attention_probabilities, identifiers
 from ..measure.plane import separating_plane
 from ..models.symmetric import atom_types
 from ..plot.run import attention_lines
@@ -103,7 +103,7 @@ def _events(run):
 def facts(run):
     """What is known once a run is over, JSON-ready."""
     return {
-        "stages": [stage.to_dict() for stage in run.stages],
+        "stages": [stage.to_dict() for stage in run.stages] if run.dataset.sizes["time"] > 1 else [],
         "events": _events(run),
         "switches": run.switches,
         "certificate": run.certificate,
@@ -130,7 +130,7 @@ def geometry(run):
     A = run.dataset.A.values
     # For K = 2 the question is about the hard samples. From K = 3 on voting against the majority separates those alone,
     # so the plane must answer for all samples (measure/separability.py); the hard ones are drawn.
-    if run.task.classes == 2:
+    if sum(identifiers(population)) == 2:
         points, labels, margin = separating_plane(population, A)
     else:
         points, labels, margin = separating_plane(population, A, samples="all")

@@ -30,19 +30,28 @@ def run_flow(task, transformer, method, model, *, progress=False, on_save=None, 
     bar = Progress.of(progress, unit="unit")
     try:
         result = flow(field, field.y0, method, progress=bar, on_save=unpacked(field, on_save))
-        proof = certify(field, field.y0, method, result) if certificate and result.ended != "interrupted" else None
+        proof, interrupted = certified(field, field.y0, method, result, wanted=certificate)
     except (ChatteringError, DivergedError) as error:
         if error.run is not None and len(error.run.times):
-            error.run = _run(task, transformer, method, model, field, error.run, None, began)
+            error.run = _run(task, transformer, method, model, field, error.run, error.run.counts, began)
         raise
     finally:
         bar.close()
     run = _run(task, transformer, method, model, field, result, proof, began)
-    if result.ended == "interrupted":
-        raise Interrupted(
-            f"interrupted at t = {result.time:g} of {method.until:g}; what was computed is kept.", run=run
-        )
+    if interrupted:
+        where = "before its certificate" if result.ended == "until" else f"at t = {result.time:g} of {method.until:g}"
+        raise Interrupted(f"interrupted {where}; what was computed is kept.", run=run)
     return run
+
+
+def certified(field, y0, method, result, *, start_time=0.0, wanted=True):
+    """The certificate, or the mere counts if it is not wanted or Ctrl-C came; and whether Ctrl-C came."""
+    if not wanted or result.ended == "interrupted":
+        return result.counts, result.ended == "interrupted"
+    try:
+        return certify(field, y0, method, result, start_time=start_time), False
+    except KeyboardInterrupt:
+        return result.counts, True
 
 
 def unpacked(field, on_save):
@@ -54,7 +63,7 @@ def _run(task, transformer, method, model, field, result, proof, began):
     times, states = result.times, result.states
     if result.ended != "until" and (not len(times) or times[-1] < result.time):
         times, states = np.append(times, result.time), np.concatenate([states, result.state[None]])
-    attributes = {"finished": int(result.ended == "until"), "certificate": json.dumps(proof or result.counts)}
+    attributes = {"finished": int(result.ended == "until"), "certificate": json.dumps(proof)}
     return Run(
         build(
             task, transformer, method, model, field.unpack(states), time=times, extra=event_variables(result.events),

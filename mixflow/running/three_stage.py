@@ -7,7 +7,6 @@ from functools import partial
 import numpy as np
 
 from ..dataset import build
-from ..dynamics.certificate import certify
 from ..dynamics.descent import GradientDescent, descend
 from ..dynamics.flow import GradientFlow, flow
 from ..dynamics.three_stage import Until, limit, steps_within
@@ -18,7 +17,7 @@ from ..models.forward import loss_of_each, margin, preactivation
 from ..models.symmetric import expand, type_margin
 from ..progress import Progress
 from ..store import Run
-from .flow import event_variables, field_of, unpacked
+from .flow import certified, event_variables, field_of, unpacked
 
 
 def run_three_stage(task, transformer, method, engine, *, progress=False, on_save=None, certificate=True):
@@ -174,8 +173,7 @@ def _flow_stage(engine, task, transformer, method, state, time, end, trained, wa
         stop=excess if isinstance(end, Until) else None, progress=lambda t, _: note(t - time, 0),
         on_save=unpacked(field, on_save),
     )  # fmt: skip
-    proved = certificate and result.ended != "interrupted"
-    proof = certify(field, start, stage, result, start_time=time) if proved else result.counts
+    proof, interrupted = certified(field, start, stage, result, start_time=time, wanted=certificate)
     times, states = result.times, result.states
     inside = times < result.time
     times, states = np.append(times[inside], result.time), np.concatenate([states[inside], result.state[None]])
@@ -183,7 +181,7 @@ def _flow_stage(engine, task, transformer, method, state, time, end, trained, wa
         "time": times,
         "history": field.unpack(states),
         "state": result.state,
-        "stopped": "interrupted" if result.ended == "interrupted" else None,
+        "stopped": "interrupted" if interrupted else None,
         "events": result.events,
         "counts": result.counts,
         "certificate": proof,

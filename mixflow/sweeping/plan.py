@@ -28,7 +28,7 @@ UNUSED_AT_INFINITY = {"transformer.seed", "transformer.dimension"}  # what the m
 
 @dataclass(frozen=True, eq=False)
 class Group:
-    """Runs that share a compiled program, a task and a method: `indices` holds the positions used along every axis."""
+    """Runs that share a compiled program, a task and a method but for its rate: `indices` are the positions along every axis."""
 
     indices: tuple
     engine: str
@@ -104,13 +104,14 @@ class Plan:
         shared = {name: settings[0][name] for name in ("task", "method", "model")}
         return {
             **shared, "transformers": [one["transformer"] for one in settings], "runs": runs.tolist(), "output": sweep.output,
+            "rates": [one["method"].get("learning_rate") for one in settings],
             "lanes": self.groups[self.group_of(batch)].lanes,
         }  # fmt: skip
 
 
 def _groups(sweep):
-    by_shape = _width_matters(sweep)
-    classes = [_classes(axis, by_shape) for axis in sweep.axes]
+    shared, by_shape = _lane_fields(sweep), _width_matters(sweep)
+    classes = [_classes(axis, shared, by_shape) for axis in sweep.axes]
     count = math.prod(len(found) for found in classes)
     if count > MOST_GROUPS:
         raise SpecError(
@@ -132,13 +133,13 @@ def _groups(sweep):
         yield Group(tuple(chosen), engine.name, packed, batch, nominal, saves, each, _label(settings, engine))
 
 
-def _classes(axis, by_shape):
+def _classes(axis, shared, by_shape):
     """Positions along an axis, split where the compiled program, the task or the method changes."""
-    if not any(_split(name, by_shape) for name in axis.fields):
+    if shared.issuperset(axis.fields):
         return [np.arange(len(axis))]
     key = np.zeros(len(axis), np.int64)
     for name, column in zip(axis.fields, axis.columns):
-        if not _split(name, by_shape):
+        if name in shared:
             continue
         codes, values = coded(column)
         signatures = [json.dumps(_signature(name, plain(value), by_shape)) for value in values]
@@ -151,9 +152,14 @@ def _classes(axis, by_shape):
     return [found[i] for i in np.argsort(first)]
 
 
-def _split(name, by_shape):
-    lane_fields = ("transformer.omega", "transformer.bias", "transformer.seed")
-    return name not in lane_fields and (by_shape or name != "transformer.dimension")
+def _lane_fields(sweep):
+    """Fields in which the lanes of one call may differ: numbers that the compiled program takes as arguments."""
+    fields = {"transformer.omega", "transformer.bias", "transformer.seed"}
+    if not _width_matters(sweep):
+        fields.add("transformer.dimension")
+    if sweep.base["method"]["kind"] == "descent":
+        fields.add("method.learning_rate")
+    return fields
 
 
 def _signature(name, value, by_shape):

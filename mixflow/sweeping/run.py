@@ -15,7 +15,7 @@ from ..errors import Interrupted, StoreError
 from ..progress import Progress
 from ..provenance import provenance
 from ..store import write_whole
-from .cluster import Place, connected
+from .cluster import Connection, Place
 from .cost import SMALL, estimate, nominal_core_seconds, refuse_absurd
 from .manifest import DONE, Manifest, lock, remove_leftovers, sync_folder
 from .plan import Plan
@@ -23,7 +23,7 @@ from .results import SweepResult, consolidate
 from .spec import Sweep
 from .work import attempt
 
-FORMAT = 1
+FORMAT = 2  # 2: runs that differ in their learning rate share batches
 ATTEMPTS = 3
 VERSIONS = ("mixflow", "jax", "jaxlib", "numpy")  # what decides the bits of a run
 LOG_SECONDS = 30  # between progress lines when stderr is a file
@@ -52,26 +52,30 @@ def sweep(
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise StoreError(f"cannot make the folder {folder}: {error.strerror}; choose another --out.") from None
-    with lock(folder):
+    with lock(folder), Connection(place) as connection:
         header = folder / "sweep.json"
         if header.exists():
             check_header(read_header(folder), described, force)
         else:
             if not force:
-                refuse_absurd(price(plan, folder, place, measure=nominal_core_seconds(plan) > SMALL), max_core_hours)
+                small = nominal_core_seconds(plan) < SMALL
+                refuse_absurd(_priced(plan, folder, connection, measure=not small), max_core_hours)
             write_header(folder, described, plan)
-        return _finish(plan, folder, place, progress)
+        return _finish(plan, folder, connection, progress)
 
 
-def price(plan, folder, place, *, measure=True):
-    """What the plan will cost; measured on the workers, which takes some seconds, or nominal."""
-    nominal = estimate(plan, folder, place.cores)
+def price(plan, folder, place):
+    """What the plan will cost, measured on the workers, which takes some seconds."""
+    with Connection(place) as connection:
+        return _priced(plan, folder, connection, measure=True)
+
+
+def _priced(plan, folder, connection, *, measure):
+    nominal = estimate(plan, folder, connection.place.cores)
     if not measure or nominal.bytes > nominal.free:
         return nominal
-    began = time.perf_counter()
-    with connected(place) as client:
-        workers = sum(client.nthreads().values())
-        return estimate(plan, folder, workers, client, startup=time.perf_counter() - began)
+    client = connection.client
+    return estimate(plan, folder, sum(client.nthreads().values()), client, startup=connection.seconds)
 
 
 def resume(folder, *, force=False, progress=False, **place):
@@ -79,11 +83,11 @@ def resume(folder, *, force=False, progress=False, **place):
     header = read_header(folder)
     described = Sweep.rebuild(header["sweep"])
     check_header(header, described, force)
-    with lock(folder):
-        return _finish(Plan(described), pathlib.Path(folder), Place(**place), progress)
+    with lock(folder), Connection(Place(**place)) as connection:
+        return _finish(Plan(described), pathlib.Path(folder), connection, progress)
 
 
-def _finish(plan, folder, place, progress):
+def _finish(plan, folder, connection, progress):
     remove_leftovers(folder)
     manifest = Manifest(folder, plan.batches).scan()
     damaged = manifest.verify()
@@ -98,7 +102,8 @@ def _finish(plan, folder, place, progress):
         if (manifest.state != DONE).any():
             with contextlib.suppress(FileNotFoundError):  # a store of an incomplete sweep is out of date from here on
                 os.unlink(folder / "results.nc")
-            _work(plan, manifest, place, progress)
+            _work(plan, manifest, connection, progress)
+            connection.close()
         result = SweepResult(folder, plan, manifest)
         if not (folder / "results.nc").exists():
             consolidate(result)
@@ -107,43 +112,43 @@ def _finish(plan, folder, place, progress):
     return result
 
 
-def _work(plan, manifest, place, progress):
+def _work(plan, manifest, connection, progress):
     """Keep a few batches for each worker in flight; everything else is an iterator, so memory does not grow."""
     waiting = np.flatnonzero(manifest.state != DONE)
     todo = iter(waiting)
     bar = _Bar(progress, sum(plan.size(batch) for batch in waiting))
     flight, attempts = {}, {}  # future -> batch, batch -> how often it was sent
     try:
-        with connected(place) as client:
-            from distributed import as_completed
+        client = connection.client
+        from distributed import as_completed
 
-            arriving = as_completed(loop=client.loop)
+        arriving = as_completed(loop=client.loop)
 
-            def send(batch):
-                attempts[batch] = attempts.get(batch, 0) + 1
-                future = client.submit(attempt, plan.job(batch), key=f"batch-{batch}-{attempts[batch]}", pure=False)
-                flight[future] = batch
-                arriving.add(future)
+        def send(batch):
+            attempts[batch] = attempts.get(batch, 0) + 1
+            future = client.submit(attempt, plan.job(batch), key=f"batch-{batch}-{attempts[batch]}", pure=False)
+            flight[future] = batch
+            arriving.add(future)
 
-            def fill():
-                room = 2 * max(1, sum(client.nthreads().values())) + 2 - len(flight)
-                for batch in itertools.islice(todo, max(room, 0)):
-                    send(int(batch))
+        def fill():
+            room = 2 * max(1, sum(client.nthreads().values())) + 2 - len(flight)
+            for batch in itertools.islice(todo, max(room, 0)):
+                send(int(batch))
 
+        fill()
+        for future in arriving:
+            batch = flight.pop(future)
+            kind, *answer = _answer(future)
+            if kind == "done":
+                manifest.finish(batch, *answer)
+            elif attempts[batch] < ATTEMPTS and answer[1]:
+                send(batch)
+                continue
+            else:
+                manifest.fail(batch, answer[0])
+            del attempts[batch]
+            bar.advance(plan.size(batch))
             fill()
-            for future in arriving:
-                batch = flight.pop(future)
-                kind, *answer = _answer(future)
-                if kind == "done":
-                    manifest.finish(batch, *answer)
-                elif attempts[batch] < ATTEMPTS and answer[1]:
-                    send(batch)
-                    continue
-                else:
-                    manifest.fail(batch, answer[0])
-                del attempts[batch]
-                bar.advance(plan.size(batch))
-                fill()
     except KeyboardInterrupt:
         done = int((manifest.state == DONE).sum())
         raise Interrupted(
@@ -210,8 +215,10 @@ def read_header(folder):
     path = pathlib.Path(folder) / "sweep.json"
     try:
         header = json.loads(path.read_text())
-        if header["format"] > FORMAT:
-            raise StoreError(f"{path} has format {header['format']}, newer than {FORMAT}: update mixflow.")
+        if header["format"] != FORMAT:  # its batches are cut in another way
+            raise StoreError(
+                f"{path} has format {header['format']}, this mixflow has {FORMAT}: use the version that began the sweep."
+            )
         return header
     except OSError:
         raise StoreError(f"{folder} holds no sweep: expected a folder written by mixflow sweep … --out.") from None

@@ -32,16 +32,17 @@ def trajectories(job):
     for i in range(0, len(transformers), job["lanes"]):
         lanes = transformers[i : i + job["lanes"]]
         if job["method"]["kind"] == "descent":
-            members = _descent(engine, task, lanes, method)
+            members = _descent(engine, task, lanes, method, job["rates"][i : i + job["lanes"]])
         else:
             members = [_single(engine, task, lanes[0], method)]
         yield from ((task, transformer, arrays) for transformer, arrays in zip(lanes, members, strict=True))
 
 
-def _descent(engine, task, transformers, method):
-    """Members of one lane-full; spare lanes repeat the first member, as in `train_many`."""
-    padded = [*transformers, *[transformers[0]] * (engine.lanes - len(transformers))]
-    rate = np.full(engine.lanes, method.learning_rate)
+def _descent(engine, task, transformers, method, rates):
+    """Members of one lane-full, each with its own learning rate; spare lanes repeat the first member, as in `train_many`."""
+    spare = engine.lanes - len(transformers)
+    padded = [*transformers, *[transformers[0]] * spare]
+    rate = np.array([*rates, *[rates[0]] * spare], float)
     starts = [engine.start(transformer) for transformer in padded]
     history = descend(engine, starts, engine.parameters(padded, rate, rate), method.steps, method.save_every)
     if history.interrupted:
@@ -54,7 +55,7 @@ def _descent(engine, task, transformers, method):
         states = {name: x[keep] for name, x in engine.unstack(saved, lane).items()}
         found = measured(task, population, engine.name, states, transformer.bias)
         step = -1 if diverged is None else diverged
-        yield {"time": method.learning_rate * steps[keep], "engine": engine.name, "diverged_step": step, **found}
+        yield {"time": rate[lane] * steps[keep], "engine": engine.name, "diverged_step": step, **found}
 
 
 def measured(task, population, model, states, bias):

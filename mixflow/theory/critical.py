@@ -102,7 +102,7 @@ def gates_at(field, y):
     gates = (z > SURFACE).astype(float)
     touching = np.flatnonzero(np.abs(z) <= SURFACE)
     if len(touching):
-        share = field.functions[2](field.device, y, field.put(gates), *field.put_indices(touching)).share
+        share = field.functions[2](field.device, y, np.asarray(gates, float), *field.put_indices(touching)).share
         gates[touching] = np.clip(np.asarray(share)[: len(touching)], 0, 1)
     return gates
 

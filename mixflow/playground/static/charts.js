@@ -1,24 +1,28 @@
 // Curves with plotly.js: which traces each chart shows. The numbers come from the server as they are.
 
 import { Clock } from "./clock.js";
+import { still } from "./still.js";
+import { TIMED } from "./views.js";
+import { isOff, zoomed } from "./zoom.js";
 
 const DASHES = ["solid", "dot", "dash", "longdash", "dashdot", "longdashdot"];
-const CONFIG = { displayModeBar: false, responsive: true, doubleClick: "reset" };
+const CONFIG = { displayModeBar: false, responsive: true, doubleClick: false };
 const MOST_MARKS = 1000;
 const MOST_COLUMNS = 500; // of the switchboard; more than that many pixels it rarely has
 
 // What a chart needs to know of the page: the run, one to compare with, the state, colours.
 export const CHARTS = { loss, neurons, scores, switchboard, sectors, geometry };
-export const TIMED = ["loss", "neurons", "scores", "switchboard", "sectors"];
 
 export function draw(body, id, page) {
-  const { traces, layout } = CHARTS[id](page);
+  const picture = CHARTS[id](page);
+  const { traces, layout } = page.run.still && TIMED.includes(id) ? still(picture) : picture;
+  traces.forEach((trace, i) => { if (isOff(page.state, id, i)) trace.visible = "legendonly"; });
   return Plotly.react(body, traces, { ...common(page), ...layout }, CONFIG);
 }
 
 // Why a chart cannot be shown for this run, or nothing.
 export function missing(id, run) {
-  if (id === "sectors" && !run.has("A_sector")) return "Only at infinite width: a finite width has no symmetric sectors.";
+  if (id === "sectors" && !run.has("A_sector")) return "Only for the plain task at infinite width: otherwise the classes are not alike and there are no symmetric sectors.";
   if (id === "matrix" && !run.has("A")) return "With this many classes the scores are told by the two sectors below.";
   if ((id === "attention" || id === "geometry") && !run.names?.listed) return "With this many classes the samples cannot be listed one by one.";
   return "";
@@ -37,7 +41,6 @@ function common({ ink, faint, text }) {
     yaxis: axis(faint),
     xaxis: axis(faint),
     dragmode: "zoom",
-    uirevision: "stay",
   };
 }
 
@@ -45,9 +48,10 @@ function axis(faint, more = {}) {
   return { gridcolor: faint, zerolinecolor: faint, automargin: true, fixedrange: true, exponentformat: "e", hoverformat: ".5g", ...more };
 }
 
-function timeAxis({ run, state, faint, zoom }) {
+function timeAxis({ run, state, faint }) {
   const kind = state.get("axis");
   const low = Clock.start(run, kind);
+  const zoom = zoomed(state, run, low);
   const full = kind === "log" ? [Math.log10(low), Math.log10(run.until)] : [0, run.until];
   return axis(faint, {
     // 2, 5, 10, 20 … is as dense as labels fit; over many decades, and inside one, plotly knows better
@@ -99,8 +103,9 @@ function neurons(page) {
   const h = state.get("head") === "plus" ? 0 : 1;
   let traces;
   if (run.has("w")) {
-    const K = run.classes;
-    traces = run.names.features.map((name, f) => line(run.times, run.line("w", h, f), `w·${name}`, colours.lines[name[0]], DASHES[(f % K) % DASHES.length]));
+    const features = run.names.features;
+    const place = (f) => features.slice(0, f).filter((name) => name[0] === features[f][0]).length; // among its kind
+    traces = features.map((name, f) => line(run.times, run.line("w", h, f), `w·${name}`, colours.lines[name[0]] ?? colours.lines.rest, DASHES[place(f) % DASHES.length]));
   } else {
     traces = ["c", "v"].map((name, f) => line(run.times, run.line("w_kind", h, f), `w·${name} (every class)`, colours.lines[name], DASHES[2 * (1 - f)]));
   }

@@ -21,6 +21,7 @@ export class Clock extends EventTarget {
   place(time) {
     const axis = this.state.get("axis");
     const [low, high] = [Clock.start(this.run, axis), this.run.until];
+    if (this.run.still) return 1;
     if (axis === "linear") return time / high;
     return time <= low ? 0 : Math.log(time / low) / Math.log(high / low);
   }
@@ -46,6 +47,7 @@ export class Clock extends EventTarget {
   }
 
   step(by) {
+    if (this.run.still) return;
     this.pause();
     const index = Math.max(0, Math.min(this.run.length - 1, this.index + by));
     this.state.set({ t: index === this.run.length - 1 ? null : this.run.times[index] });
@@ -57,7 +59,7 @@ export class Clock extends EventTarget {
   }
 
   play() {
-    if (!this.run || !this.run.length || this.playing) return;
+    if (!this.run || !this.run.length || this.run.still || this.playing) return;
     this.playing = true;
     if (this.index === this.run.length - 1) this.state.set({ t: 0 });
     let place = this.place(this.time);

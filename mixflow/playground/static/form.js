@@ -10,18 +10,20 @@ export function buildForm(form, state, presets, { moved, released }) {
     fields.set(row.name, field(form, row, state, { moved, released }));
   }
   const menu = form.querySelector("#preset");
-  presets.forEach((preset, i) => menu.append(element("option", { value: i }, preset.name)));
+  for (const [value, name] of Object.entries(state.table.get("story").choices)) menu.append(element("option", { value }, name));
   const story = form.querySelector("#story");
   menu.addEventListener("change", () => {
-    const preset = presets[Number(menu.value)];
-    if (!menu.value || !preset) return;
-    story.textContent = preset.story;
-    story.hidden = false;
-    state.reset(preset.state);
+    const preset = presets.find(({ id }) => id === menu.value);
+    if (preset) state.reset({ ...preset.state, story: preset.id });
+    else state.set({ story: "none" });
     released();
   });
   form.addEventListener("submit", (event) => event.preventDefault());
   const refresh = () => {
+    const told = presets.find(({ id }) => id === state.get("story"));
+    menu.value = state.get("story");
+    story.textContent = told?.story ?? "";
+    story.hidden = !told;
     for (const { row, show, block } of fields.values()) {
       block.hidden = !state.used(row);
       show(state.get(row.name));

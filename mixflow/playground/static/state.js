@@ -1,9 +1,14 @@
 // The whole page in one table: the experiment's controls (from the server) and the view's own. Whatever differs from its
 // default is written to the address, so every view is a link.
 
+// "text" is a value of its own form: `pattern` tells the good ones, `form` tells people.
 const VIEW = [
   { name: "t", label: "time cursor", kind: "real", default: null, least: 0, most: 1e12 }, // null: the end of the run
   { name: "axis", label: "time axis", kind: "choice", default: "log", choices: { log: "logarithmic", linear: "linear" } },
+  { name: "zoom", label: "stretch of time", kind: "text", default: null, pattern: /^[\d.e+-]{1,24},[\d.e+-]{1,24}$/,
+    form: "two times such as 12,300", good: (text) => { const [a, b] = text.split(",").map(Number); return a >= 0 && b > a; } },
+  { name: "off", label: "curves switched off", kind: "text", default: null, pattern: /^[a-z]{1,20}\.\d{1,3}(,[a-z]{1,20}\.\d{1,3}){0,99}$/,
+    form: "curves such as loss.1,scores.2" },
   { name: "head", label: "head", kind: "choice", default: "plus", choices: { plus: "+", minus: "−" } },
   { name: "sample", label: "sample", kind: "whole", default: 1, least: 0, most: 4095 },
   { name: "speed", label: "speed", kind: "choice", default: "1",
@@ -11,15 +16,18 @@ const VIEW = [
   { name: "compare", label: "compare with", kind: "choice", default: "none", choices: { none: "nothing" } },
   { name: "theme", label: "colours", kind: "choice", default: "auto",
     choices: { auto: "as the system", light: "light", dark: "dark" } },
+  { name: "story", label: "story", kind: "choice", default: "none", choices: { none: "choose one …" } },
 ];
 
 export class State extends EventTarget {
-  constructor(controls) {
+  constructor({ controls, methods, presets }) {
     super();
     this.controls = controls;
-    const methods = controls.find((row) => row.name === "method").choices;
-    Object.assign(VIEW.find((row) => row.name === "compare").choices, methods);
     this.table = new Map([...controls, ...VIEW].map((row) => [row.name, row]));
+    const compare = this.table.get("compare");
+    Object.assign(compare.choices, methods);
+    compare.only = { method: Object.keys(methods) };
+    for (const preset of presets) this.table.get("story").choices[preset.id] = preset.name;
     this.values = Object.fromEntries([...this.table.values()].map((row) => [row.name, row.default]));
   }
 
@@ -49,7 +57,7 @@ export class State extends EventTarget {
   }
 
   used(row) {
-    return !row.methods || row.methods.includes(this.values.method);
+    return Object.entries(row.only ?? {}).every(([name, allowed]) => allowed.includes(this.values[name]));
   }
 
   query() {
@@ -80,7 +88,7 @@ export class State extends EventTarget {
       }
       const value = parse(row, text);
       if (value === undefined) {
-        problems.push(`${row.label} = “${text.slice(0, 40)}” makes no sense: expected ${expected(row)}; it is ${row.default ?? "the end"} now.`);
+        problems.push(`${row.label} = “${text.slice(0, 40)}” makes no sense: expected ${expected(row)}; it is ${row.default ?? "left out"} now.`);
       } else {
         this.values[name] = value;
       }
@@ -92,6 +100,7 @@ export class State extends EventTarget {
 function parse(row, text) {
   if (row.kind === "choice") return text in row.choices ? text : undefined;
   if (row.kind === "flag") return { true: true, false: false }[text];
+  if (row.kind === "text") return row.pattern.test(text) && (row.good?.(text) ?? true) ? text : undefined;
   const value = text.trim() === "" ? NaN : Number(text);
   const whole = row.kind !== "whole" || Number.isInteger(value);
   return whole && value >= row.least && value <= row.most ? value : undefined;
@@ -100,5 +109,6 @@ function parse(row, text) {
 function expected(row) {
   if (row.kind === "choice") return `one of ${Object.keys(row.choices).join(", ")}`;
   if (row.kind === "flag") return "true or false";
+  if (row.kind === "text") return row.form;
   return `${row.kind === "whole" ? "a whole number" : "a number"} from ${row.least} to ${row.most}`;
 }

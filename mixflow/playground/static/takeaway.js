@@ -45,6 +45,14 @@ function save(source, name) {
   setTimeout(() => URL.revokeObjectURL(source), 10000);
 }
 
+// Files of a finished run.
+export function offerDownloads(run) {
+  for (const [id, ending] of [["netcdf", "nc"], ["csv", "csv"]]) {
+    $(id).href = `/run/${run.key}.${ending}`;
+    $(id).removeAttribute("aria-disabled");
+  }
+}
+
 export function wireSharing(state, clock) {
   $("python").addEventListener("click", async () => {
     const words = new URLSearchParams(state.query());

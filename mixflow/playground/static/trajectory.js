@@ -4,6 +4,7 @@ export class Trajectory {
   constructor(start) {
     this.key = start.key;
     this.until = start.until;
+    this.still = start.until === 0; // written down, not trained: one state and no time
     this.model = start.model;
     this.done = false;
     this.stages = [];
@@ -37,10 +38,6 @@ export class Trajectory {
 
   get times() {
     return this.series.time ? this.series.time.data : [];
-  }
-
-  get classes() {
-    return this.names.features ? this.names.features.length / 2 : this.names.atoms.length / 2;
   }
 
   has(name) {

@@ -1,11 +1,11 @@
 // Every view: its title, the one sentence that explains it, and where it is drawn.
 
 export const VIEWS = [
-  { id: "loss", title: "Loss", wide: true,
+  { id: "loss", title: "Loss", wide: true, timed: true,
     sentence: "Mean loss over all samples, over the easy ones (a plain vote is right) and the hard ones (only the identifier helps); shaded: the detected stages." },
-  { id: "neurons", title: "Neuron alignment",
+  { id: "neurons", title: "Neuron alignment", timed: true,
     sentence: "How far the neuron w of the chosen head points along every identifier c and every signal v." },
-  { id: "scores", title: "Attention scores over time",
+  { id: "scores", title: "Attention scores over time", timed: true,
     sentence: "Mean score between identifiers and signals, own class against other classes: their parting is the discovery of the hidden link." },
   { id: "matrix", title: "Attention scores by key and query",
     sentence: "The score of every key (row) for every query (column), for both heads, at the time cursor." },
@@ -13,11 +13,13 @@ export const VIEWS = [
     sentence: "For one sample, how much each token (query, row) looks at each token (key, column), for both heads, at the time cursor." },
   { id: "geometry", title: "Geometry of the hard samples",
     sentence: "Attention-averaged features of the hard samples: the horizontal axis is the direction that separates the labels at the end, the dashed line is the decision boundary." },
-  { id: "sectors", title: "The two sectors",
+  { id: "sectors", title: "The two sectors", timed: true,
     sentence: "At infinite width 22 numbers suffice: the common sector sees all classes alike, the contrast sector alone knows which identifier belongs to which signal." },
-  { id: "switchboard", title: "Switchboard of the neurons", wide: true,
+  { id: "switchboard", title: "Switchboard of the neurons", wide: true, timed: true,
     sentence: "Which head is on, off or sliding on which sample over time; triangles mark the flow's switches." },
 ];
+
+export const TIMED = VIEWS.filter((view) => view.timed).map((view) => view.id); // charts over time
 
 // The cards, empty; returns {id: {card, body, note, tools}}.
 export function buildCards(parent) {

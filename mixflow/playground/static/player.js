@@ -1,0 +1,33 @@
+// Play, pause, step, scrub and speed: the buttons and keys of the clock.
+
+import { element } from "./views.js";
+
+const $ = (id) => document.getElementById(id);
+
+export function wirePlayer(state, clock) {
+  for (const [value, label] of Object.entries(state.table.get("speed").choices)) $("speed").append(element("option", { value }, label));
+  $("speed").value = state.get("speed");
+  $("speed").addEventListener("change", () => state.set({ speed: $("speed").value }));
+  $("play").addEventListener("click", () => clock.toggle());
+  $("back").addEventListener("click", () => clock.step(-1));
+  $("forward").addEventListener("click", () => clock.step(1));
+  $("scrub").addEventListener("input", () => {
+    if (!clock.run) return;
+    clock.pause();
+    clock.moveTo(clock.timeAt(Number($("scrub").value) / 1000));
+  });
+  clock.addEventListener("playing", () => {
+    $("play").textContent = clock.playing ? "❚❚ pause" : "▶︎ play";
+    $("play").setAttribute("aria-label", clock.playing ? "Pause" : "Play");
+  });
+  document.addEventListener("keydown", (event) => {
+    if (event.target.closest("input, select, textarea, button, a, dialog") || event.ctrlKey || event.metaKey || event.altKey || !clock.run) return;
+    const act = { " ": () => clock.toggle(), ArrowLeft: () => clock.step(-1), ArrowRight: () => clock.step(1) }[event.key];
+    if (act) { event.preventDefault(); act(); }
+  });
+}
+
+// What was never trained has no time to move through.
+export function showMoves(run) {
+  for (const id of ["play", "back", "forward", "scrub", "speed"]) $(id).disabled = run.still;
+}
