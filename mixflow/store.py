@@ -40,7 +40,7 @@ class Run:
 
     def __repr__(self):
         d, spec = self.dataset, self.spec
-        width = spec["transformer"]["width"]
+        width = spec["transformer"].get("width", "unknown")  # a network of the user's own need not have one
         return (
             f"<mixflow run: {spec['task']['kind']}, width {width}, {spec['method']['kind']} on {d.attrs['model']}, "
             f"t = {float(d.time[-1]):g}, loss {float(d.loss[-1]):.6g}>"

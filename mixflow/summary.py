@@ -39,7 +39,7 @@ def table(run, *, provenance=False):
     K = task.get("classes") or task.get("task", {}).get("classes")
     what = f"{K}-mixture" if K else f"task with {len(task['atoms'])} atoms"
     lines = [
-        f"{what}, width {transformer['width']}, {_dials(transformer)}, model {facts['model']}",
+        f"{what}, {_dials(transformer)}, model {facts['model']}",
         f"t = {facts['time']:g}   loss {facts['loss']:.10g}   accuracy {facts['accuracy']:.4g}"
         + (f"   held-out accuracy {facts['accuracy_test']:.4g}" if "accuracy_test" in facts else ""),
         "",
@@ -63,14 +63,18 @@ def stage_table(stages):
 
 
 def _dials(transformer):
+    if transformer.get("kind") == "own":
+        return f"network {transformer['name']}"
     if transformer.get("kind") == "vanilla":
-        return f"{transformer['layers']} layers of {transformer['heads']} heads"
-    return f"ω = {transformer['omega']:g}, b = {transformer['bias']:g}"
+        return f"width {transformer['width']}, {transformer['layers']} layers of {transformer['heads']} heads"
+    return f"width {transformer['width']}, ω = {transformer['omega']:g}, b = {transformer['bias']:g}"
 
 
 def _weights(run, facts):
     from .plot.run import attention_lines, neuron_lines
 
+    if "feature" not in run.dataset.coords:
+        return "weights along dimensions without names: see the dataset"
     ends = {**neuron_lines(run.dataset), **attention_lines(run.dataset)}
     plain = {
         label.split("  ")[0].replace("$", "").replace("\\cdot ", "·"): series[-1]

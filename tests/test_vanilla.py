@@ -153,7 +153,8 @@ class TestRun:
         assert again.transformer == mf.Vanilla(seed=2)
         assert "1 layers of 2 heads" in table(again)
         assert set(summary(again)["w"]) == {"c1", "c2", "v1", "v2"}
-        assert len(plot_run(again).axes) == 3
+        labels = [axes.get_ylabel() for axes in plot_run(again).axes]
+        assert labels == ["population loss", "read-out of a feature", "mean attention"]
         with pytest.raises(mf.SpecError, match="cannot be extended"):
             mf.extend(again, 1)
         with pytest.raises(mf.SpecError, match="trained a vanilla"):

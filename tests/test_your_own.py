@@ -8,6 +8,8 @@ import numpy as np
 import pytest
 
 import mixflow as mf
+from mixflow.plot.run import plot_run
+from mixflow.summary import table
 
 PAGE = (Path(__file__).parent.parent / "docs" / "your-own.md").read_text()
 TASK, NETWORK = re.findall(r"^```python\n(.*?)^```", PAGE, re.S | re.M)
@@ -49,6 +51,9 @@ def test_the_network(capsys, tmp_path):
     assert abs(run.dataset.loss.values[-1] - softmax.dataset.loss.values[-1]) > 1e-6
     again = mf.load(run.save(tmp_path / "run.nc"))
     assert [str(stage) for stage in again.stages] == [str(stage) for stage in run.stages]
+    assert "network LinearAttention, model own" in table(again)
+    with pytest.raises(mf.SpecError, match="no named features"):
+        plot_run(again)
     with pytest.raises(mf.SpecError, match="trained LinearAttention, a network of its own"):
         _ = again.transformer
     single = mf.train(mf.Mixture(2), names["LinearAttention"](seed=1), names["method"]).dataset
@@ -69,6 +74,16 @@ class Constant(mf.Network):
 
 
 @dataclass(frozen=True)
+class Quiet(Constant):
+    """Shows what it must, and has no width."""
+
+    seed: int = 0
+
+    def observe(self, weights, task):
+        return {"w": weights["b"], "A": weights["b"], "z": weights["b"]}
+
+
+@dataclass(frozen=True)
 class Whole(Constant):
     seed: int = 0
 
@@ -78,3 +93,4 @@ def test_networks_that_are_not_whole():
         mf.train(mf.Mixture(2), Constant())
     with pytest.raises(mf.SpecError, match="observe gives no A, z"):
         mf.train(mf.Mixture(2), Whole(), mf.GradientDescent(0.1, 2))
+    assert "width unknown" in repr(mf.train(mf.Mixture(2), Quiet(), mf.GradientDescent(0.1, 2)))

@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from ..errors import SpecError
 from .style import COLOURS, RC, shade, time_axis
 
 
@@ -13,12 +14,22 @@ def plot_run(run, *, scale="log"):
     from matplotlib import rc_context
     from matplotlib.figure import Figure
 
+    if "w" in run.dataset and "feature" not in run.dataset.coords:
+        raise SpecError(
+            "the run's w lies along no named features, so it cannot be shown by them: plot run.dataset.w yourself."
+        )
     with rc_context(RC):
         figure = Figure(figsize=(7.2, 7.0))
         loss, neurons, attention = figure.subplots(3, sharex=True)
         draw_losses(loss, run.dataset)
-        draw_lines(neurons, run.dataset, neuron_lines(run.dataset), "neuron alignment, head +")
-        draw_lines(attention, run.dataset, attention_lines(run.dataset), "attention score, head +")
+        standard = "pair" in run.dataset.dims  # a standard transformer has no head +
+        names = (
+            ("read-out of a feature", "mean attention")
+            if standard
+            else ("neuron alignment, head +", "attention score, head +")
+        )
+        draw_lines(neurons, run.dataset, neuron_lines(run.dataset), names[0])
+        draw_lines(attention, run.dataset, attention_lines(run.dataset), names[1])
         time_axis(attention, run.dataset.time.values, scale)
         for panel in (loss, neurons, attention):
             shade(panel, run.stages, label=panel is loss)
