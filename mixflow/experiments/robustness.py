@@ -12,10 +12,8 @@ from .robustness_words import LEARNED, MOST, answer, facts, words
 from .shape import Experiment, Picture, Results, Setting, between, equal, shown
 
 BASE = robustness_tasks.BASE
-SOURCES = (
-    robustness_tasks,
-    robustness_models,
-)  # each has ROWS, MORE (what the full version adds) and SEARCHES (for thresholds)
+# Each has ROWS, MORE (what the full version adds) and SEARCHES (for thresholds).
+SOURCES = (robustness_tasks, robustness_models)
 ROWS = [row for source in SOURCES for row in source.ROWS]
 MORE = [row for source in SOURCES for row in source.MORE]
 SEARCHES = [dial for source in SOURCES for dial in source.SEARCHES]
@@ -247,5 +245,5 @@ EXPERIMENT = Experiment(
     run=run,
     verdict=verdict,
     figures=figures,
-    seconds=(150.0, 1800.0),
+    seconds=(250.0, 3000.0),
 )

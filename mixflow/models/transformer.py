@@ -96,15 +96,14 @@ def draw_weights(transformer, task, heads=None, deviation=None):
 
     The first F columns are drawn first, so that d > F changes nothing that training can see.
     """
-    m = transformer.width
+    m, heads = transformer.width, len(task.heads) if heads is None else heads
     Phi = embedding(task, transformer.dimension)
     d = len(Phi)
     F = min(d, len(task.features))
-    H = len(task.heads) if heads is None else heads
     rng = np.random.default_rng(transformer.seed)
     scale = transformer.omega / math.sqrt(m) if deviation is None else deviation
-    seen = rng.standard_normal((2, H, m, F))
-    rest = rng.standard_normal((2, H, m, d - F))
+    seen = rng.standard_normal((2, heads, m, F))
+    rest = rng.standard_normal((2, heads, m, d - F))
     W_K, W_Q = scale * np.concatenate([seen, rest], axis=-1)
     return W_K, W_Q
 
