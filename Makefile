@@ -19,7 +19,7 @@ reproduce: $(STAMP)
 	$(VENV)/bin/mixflow reproduce $(ARGS)
 
 test: $(STAMP)
-	$(VENV)/bin/python -m pytest -n auto $(ARGS)
+	$(VENV)/bin/python -m pytest -n auto --dist worksteal $(ARGS)
 
 docs: $(STAMP)
 	$(VENV)/bin/python -m sphinx -W --keep-going -q -b html -d build/docs-trees docs build/docs $(ARGS)
