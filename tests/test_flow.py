@@ -20,7 +20,7 @@ from mixflow.models.symmetric_field import symmetric_field
 from mixflow.models.transformer import Transformer, draw_weights, embedding
 from mixflow.running import flow as running_flow
 from mixflow.tasks import FiniteTask, Mixture
-from mixflow.training import train
+from mixflow.training import train, train_many
 
 FIELDS = {"gram": gram_field, "symmetric": symmetric_field}
 MEAN_FIELD = Transformer(omega=0.3)
@@ -338,9 +338,10 @@ def test_how_many_steps_a_call_makes_changes_nothing(monkeypatch):
 # --- finite width -----------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("width", "seed"), [(16, 8), (64, 0), (64, 18), (256, 3), (256, 17)])
+@pytest.mark.parametrize(("width", "seed"), [(16, 8), (64, 0), (64, 18), (64, 551), (64, 952), (256, 3)])
 def test_finite_width_seeds(width, seed):
-    # Seeds with close or simultaneous events: neurons that leave the surface while others stay on it.
+    # Seeds with close or simultaneous events: neurons that leave the surface while others stay on it, or while another
+    # comes down within a hundredth of the step (551, 952: the only two of a thousand on which a search once gave up).
     field = gram_field(Mixture(2), Transformer(width=width, omega=0.3, seed=seed))
     method = GradientFlow(until=2000.0)
     run = flow(field, field.y0, method)
@@ -429,6 +430,14 @@ def test_chattering_is_a_named_error_with_the_run(monkeypatch):
         flow(field, field.y0, GradientFlow(until=2000.0))
     assert len(caught.value.run.events) == 3
     assert caught.value.run.time > 250
+
+
+def test_a_batch_keeps_its_other_members_when_one_chatters(monkeypatch):
+    monkeypatch.setattr(walk, "MOST_EVENTS", 2)
+    models = [Transformer(width=16, omega=0.3, seed=2), Transformer(width=16, omega=0.3, seed=2, bias=5.0)]
+    batch = train_many(Mixture(2), models, GradientFlow(until=40.0, save_at=5))
+    assert np.isnan(batch.loss.values[0, -1])  # ended at its third switch
+    assert np.isfinite(batch.loss.values[1]).all()
 
 
 def test_a_state_beyond_float64_is_a_named_error():

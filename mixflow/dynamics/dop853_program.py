@@ -21,6 +21,7 @@ SHARE_SAMPLES = np.array([0.25, 0.5, 0.75, 1.0])
 SAFETY, LEAST, MOST = 0.9, 0.2, 10.0  # step size control, as in SciPy
 SMALLEST = 2e-15  # a step this small, relative to t, no longer changes t
 STEPS = 8  # accepted steps in one call, at most; a K = 2 flow has 7 between two events
+MOST_ROUNDS = 160  # of a search: enough for bisection alone
 SEEK, LOOK, ADVANCE = 0, 1, 2  # what one call of the program does
 
 
@@ -112,7 +113,9 @@ def program(z, evaluate):
 
         def go_on(loop):
             i, (a, b, fa, fb, _), *_ = loop
-            return jnp.where(seek, (i < 2) | ((fa < 0) & (fb > 0) & (b - a > 1e-15) & (i < 60)), i < now["count"])
+            return jnp.where(
+                seek, (i < 2) | ((fa < 0) & (fb > 0) & (b - a > 1e-15) & (i < MOST_ROUNDS)), i < now["count"]
+            )
 
         def evaluation(loop):
             i, bracket, K, shares, _ = loop
@@ -208,14 +211,17 @@ def program(z, evaluate):
 
 
 # The search is the Illinois rule: false position that halves the value of an end that stays, so that both ends close in.
-# Its first two rounds look at the ends themselves, so that the field stands in the program once.
+# Its first two rounds look at the ends themselves, so that the field stands in the program once. What is sought is the
+# largest of many functions, 1e-10 below 0 on one side and 1e-4 above it on the other where one neuron has only just left
+# its surface while another comes down; the halvings take long then, so every eighth round bisects, late ones every second.
 
 
 def _inside(jnp, bracket, n):
     """The next point to look at."""
     a, b, fa, fb, _ = bracket
     x = a - fa * (b - a) / (fb - fa)
-    x = jnp.where((x > a) & (x < b) & (n % 8 != 7), x, (a + b) / 2)
+    bisect = (n % 8 == 7) | ((n > 24) & (n % 2 == 1))
+    x = jnp.where((x > a) & (x < b) & ~bisect, x, (a + b) / 2)
     return jnp.where(n == 0, a, jnp.where(n == 1, b, x))
 
 

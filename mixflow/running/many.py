@@ -11,6 +11,7 @@ import numpy as np
 from ..dataset import SCHEMA_VERSION, build
 from ..dynamics.descent import descend
 from ..dynamics.flow import SAVES, GradientFlow
+from ..dynamics.gates import ChatteringError
 from ..dynamics.three_stage import ThreeStage, Until
 from ..errors import DivergedError, SpecError
 from ..provenance import provenance
@@ -63,10 +64,10 @@ def _one_by_one(task, transformers, method, engines, bar):
             else:
                 run = run_three_stage(task, transformers[i], method, engines[i], certificate=False)
             found = run.dataset, -1
-        except DivergedError as error:
+        except (ChatteringError, DivergedError) as error:
             if error.run is None:
                 raise
-            found = error.run.dataset, error.step if error.step is not None else 0
+            found = error.run.dataset, getattr(error, "step", None) or 0
         done.append(i)
         bar(len(done), len(transformers))
         return found
