@@ -73,7 +73,9 @@ def _one_by_one(task, transformers, method, engines, bar):
         return found
 
     found = _in_threads(member, range(len(transformers)))
-    longest = max((data.time.values for data, _ in found), key=len)
+    # A member that failed has the time of its failure besides the saves that all share.
+    whole = [data for data, step in found if step < 0] or [data for data, _ in found]
+    longest = max((data.time.values for data in whole), key=len)
     return [_padded(data, longest, step) for data, step in found]
 
 
@@ -148,8 +150,8 @@ def _descend_group(engine, transformers, method, progress):
 
 def _padded(data, times, diverged):
     """A member's dataset on the common times, NaN where it had diverged."""
-    short = len(data.time) < len(times)
-    return (data.drop_vars("step", errors="ignore").reindex(time=times) if short else data), diverged
+    same = np.array_equal(data.time.values, times)
+    return (data if same else data.drop_vars("step", errors="ignore").reindex(time=times)), diverged
 
 
 def _side_by_side(members, engines, transformers):
