@@ -189,9 +189,8 @@ def _token_variables(task, history):
             "z": (("time", "head", sample), z),
         }
         variables |= {f"{name}{suffix}": value for name, value in found.items()}
-    for side in (
-        ("train", "test") if hasattr(task, "split") else ()
-    ):  # the split: which images of the source each side may use
+    # The split of images: which of the source each side may use. Noisy tokens are drawn anew for each side.
+    for side in ("train", "test") if hasattr(task, "split") else ():
         variables[f"{side}_images"] = (f"image_{side}", np.concatenate(task.split[side]))
     return variables
 

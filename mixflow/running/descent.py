@@ -65,11 +65,8 @@ def extend_descent(run, steps, *, progress=False):
     """Go on with a descent run for `steps` more steps; the result is identical to one long run."""
     data, method = run.dataset, run.method
     model = data.attrs["model"]
-    if model in (
-        "variant",
-        "vanilla",
-        "own",
-    ):  # neither the weights nor an optimiser's memory are among what is recorded
+    # Of these neither the weights nor an optimiser's memory are recorded.
+    if model in ("variant", "vanilla", "own"):
         raise SpecError(f"a run of model {model!r} does not record its weights, so it cannot be extended: train again.")
     if not isinstance(method, GradientDescent):
         raise SpecError(
