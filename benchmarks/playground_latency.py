@@ -3,8 +3,9 @@
     python benchmarks/playground_latency.py [--times 30]
 
 Every measured movement asks for a setting that was never asked for before (the key of its run is new), so none is answered
-from the server's store. Prints medians and 90th percentiles, the engine's own time for runs of the same kind, measured in this
-process, and the ratio of the two. Needs Chromium and the test extra.
+from the server's store. Before each movement the engine alone computes a run of the same kind in this process, after the same
+pause and while the page rests, so that both see the machine in the same mood. Prints medians and 90th percentiles of both and
+the ratio of the two. Needs Chromium and the test extra.
 """
 
 import argparse
@@ -23,6 +24,7 @@ from mixflow.playground.requests import Request
 from mixflow.training import train
 
 WARM_UP = 5  # movements before the measured ones: they warm up the program, the page and the charts
+PAUSE = 150  # ms of rest before each measurement
 
 # The slider is let go at a tick; resolves when the last curve is drawn, with the name of the run that was drawn.
 MOVE = """async (tick) => {
@@ -55,6 +57,9 @@ def measure(times):
         seen.add(page.evaluate("document.documentElement.dataset.drawn"))
         # Ticks two apart: ω is rounded to hundredths, 400 ticks span 0.01 … 3, so neighbours may be the same setting.
         for i, tick in enumerate(range(2, 2 + 2 * (times + WARM_UP), 2)):
+            page.wait_for_timeout(PAUSE)
+            alone = engine(0.3 + i / 1000)
+            page.wait_for_timeout(PAUSE)
             moved = page.evaluate(MOVE, tick)
             if moved is None:
                 raise SystemExit(f"movement {i}: no finished curve within 20 s.")
@@ -62,21 +67,17 @@ def measure(times):
                 raise SystemExit(f"movement {i} asked for a run that was there already: the measurement is void.")
             seen.add(moved["key"])
             if i >= WARM_UP:
-                found.append(moved)
-            page.wait_for_timeout(150)
+                found.append({**moved, "engine": alone})
         browser.close()
     return found
 
 
-def engine(times):
-    """Milliseconds of `train` alone, for as many different settings."""
-    found = []
-    for i in range(times + 2):
-        spec = Request.of({"omega": 0.3 + i / 1000}).spec()
-        began = time.perf_counter()
-        train(*spec)
-        found.append(1e3 * (time.perf_counter() - began))
-    return found[2:]
+def engine(omega):
+    """Milliseconds of `train` alone."""
+    spec = Request.of({"omega": omega}).spec()
+    began = time.perf_counter()
+    train(*spec)
+    return 1e3 * (time.perf_counter() - began)
 
 
 def main():
@@ -85,11 +86,10 @@ def main():
     parser.add_argument("--json", action="store_true", help="print one JSON object on one line")
     options = parser.parse_args()
     times = max(3, min(options.times, 150))
-    alone = engine(times)
     found = measure(times)
     result = {"movements": len(found), "different_runs": len({move["key"] for move in found})}
-    measured = {"engine": alone, **{name: [move[name] for move in found] for name in ("first", "finished")}}
-    for name, values in measured.items():
+    for name in ("engine", "first", "finished"):
+        values = [move[name] for move in found]
         result[f"{name}_median_ms"] = round(float(np.median(values)), 1)
         result[f"{name}_p90_ms"] = round(float(np.quantile(values, 0.9)), 1)
     for share in ("median", "p90"):

@@ -5,6 +5,7 @@ import collections
 import queue
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 
@@ -20,7 +21,7 @@ WORKERS = 2  # runs at a time
 WAITING = 100  # runs that may wait for a worker
 SECONDS = 120  # longest a run may take
 KEPT_BYTES = 200 * 2**20  # of finished results
-PAUSE = 0.05  # seconds between two frames of a running job, or longer: making them may take a fifth of its time
+PAUSE = 0.2  # seconds between two frames of a running job, or longer: making them may take a fifth of its time
 SHARE = 0.2
 
 
@@ -106,14 +107,14 @@ class Job:
 
 
 class _Stream:
-    """Saved states, gathered into frames."""
+    """Saved states, gathered into frames, which are made beside the run: it does not wait for them."""
 
     def __init__(self, job, began):
         self.job, self.began = job, began
         self.spec = job.request.spec()
         self.model = None if job.request.constructed else choose(*self.spec).name
         self.times, self.histories, self.sent = [], [], []
-        self.next = 0.0
+        self.next, self.making = 0.0, None
 
     def begin(self):
         until = 0.0 if self.job.request.constructed else _until(self.spec[2])
@@ -122,7 +123,10 @@ class _Stream:
     def run(self):
         if self.job.request.constructed:
             return constructed(*self.spec)
-        return train(*self.spec, progress=self.progress, on_save=self.on_save)
+        with ThreadPoolExecutor(1) as self.maker:
+            run = train(*self.spec, progress=self.progress, on_save=self.on_save)
+        self._check()
+        return run
 
     def progress(self, done, total):
         if self.job.stop.is_set():
@@ -134,21 +138,28 @@ class _Stream:
         self.progress(0, 0)
         self.times.append(times)
         self.histories.append(history)
-        began = time.perf_counter()
-        if sum(map(len, self.times)) >= 2 and began > self.next:
-            self.job.say(self._chunk())
-            now = time.perf_counter()
-            self.next = now + max(PAUSE, (now - began) / SHARE)
+        if self.making is not None and not self.making.done():
+            return
+        if sum(map(len, self.times)) >= 2 and time.perf_counter() > self.next:
+            self._check()
+            self.making = self.maker.submit(self._chunk, self.times, self.histories)
+            self.times, self.histories = [], []
 
-    def _chunk(self):
-        times = np.concatenate(self.times)
-        history = {name: np.concatenate([h[name] for h in self.histories]) for name in self.histories[0]}
-        self.times, self.histories = [], []
+    def _check(self):
+        """Raise what making the last frame raised."""
+        if self.making is not None:
+            self.making.result()
+
+    def _chunk(self, times, histories):
+        began = time.perf_counter()
+        times = np.concatenate(times)
+        history = {name: np.concatenate([h[name] for h in histories]) for name in histories[0]}
         data = _build(self.spec, self.model, times, history)
-        first = not self.sent
+        header = {"key": self.job.key, **({} if self.sent else {"names": views.names(data)})}
+        self.job.say(encode("chunk", header, views.series(data)))
         self.sent.append(times)
-        header = {"key": self.job.key, **({"names": views.names(data)} if first else {})}
-        return encode("chunk", header, views.series(data))
+        now = time.perf_counter()
+        self.next = now + max(PAUSE, (now - began) / SHARE)
 
     def end(self, run, warning):
         """What is still missing, the facts and the neurons' modes; everything again if the saves were not as streamed.

@@ -45,9 +45,10 @@ runs.addEventListener("show", ({ detail: { slot, run } }) => {
   if (run.still) clock.pause();
   showMoves(run);
   samples.fill(run);
-  // While a run grows only its curves do: drawing everything would take the engine's processor time.
+  // While a run grows only its curves do, at first only one: drawing takes the engine's processor time, and most runs are
+  // over before a second frame of them comes.
   if (run.done) painter.redrawAll();
-  else painter.redraw("loss", "neurons", "scores");
+  else painter.redraw(...(run.frames > 1 ? ["loss", "neurons", "scores"] : ["loss"]));
 });
 
 runs.addEventListener("finished", ({ detail: { run } }) => {

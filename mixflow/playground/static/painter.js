@@ -1,4 +1,5 @@
-// When each view is drawn: the loss first, then whatever is on screen, a few milliseconds in each frame.
+// When each view is drawn: the loss first, then whatever is on screen, a few milliseconds in each frame. The document's
+// data-painting says whether something on screen is still to be drawn.
 
 import { VIEWS } from "./views.js";
 
@@ -24,6 +25,7 @@ export class Painter {
 
   redraw(...ids) {
     for (const id of ids) this.dirty.add(id);
+    document.documentElement.dataset.painting = "yes";
     if (this.scheduled) return;
     this.scheduled = true;
     requestAnimationFrame(() => this.paint());
@@ -46,5 +48,6 @@ export class Painter {
       }
     }
     this.settled();
+    document.documentElement.dataset.painting = "no";
   }
 }

@@ -86,6 +86,7 @@ export class Runs extends EventTarget {
 
   on_done(header, arrays) {
     this.each(header.key, (slot, { run }) => {
+      if (slot === "main") performance.mark("mixflow:last-data");
       run.finish(header, arrays);
       this.show(slot, run);
       this.coming[slot] = null;

@@ -7,6 +7,7 @@ export class Trajectory {
     this.still = start.until === 0; // written down, not trained: one state and no time
     this.model = start.model;
     this.done = false;
+    this.frames = 0; // of saves, so far
     this.stages = [];
     this.events = [];
     this.series = {};
@@ -14,6 +15,7 @@ export class Trajectory {
   }
 
   append(header, arrays, replace = false) {
+    this.frames += 1;
     if (header.names) this.names = header.names;
     if (replace) this.series = {};
     for (const [name, { shape, data }] of Object.entries(arrays)) {
