@@ -54,17 +54,15 @@ def coded(column):
     return np.array(codes), [json.loads(text) for text in place]
 
 
-def read_axes(description, fields):
-    """The axes of a description over the known fields, in the order grid, list, random, seeds."""
+def read_axes(description):
+    """The axes of a description, in the order grid, list, random, seeds."""
     for name, values in _flat(description.get("grid", {}), "grid"):
-        _known(name, fields)
         yield Axis("grid", (name,), (_column(_grid_values(name, values)),))
     if "list" in description:
-        yield _list_axis(description["list"], fields)
+        yield _list_axis(description["list"])
     if "random" in description:
-        yield _random_axis(description["random"], fields)
+        yield _random_axis(description["random"])
     for name, count in _flat(description.get("seeds", {}), "seeds"):
-        _known(name, fields)
         first, count = (0, count) if not isinstance(count, dict) else (count.get("first", 0), count.get("count"))
         first = whole(f"first seed of {name}", first, least=0)
         count = whole(f"number of seeds of {name}", count, fix="an axis needs at least one")
@@ -90,12 +88,12 @@ def _nested(table):
             yield key, value
 
 
-def _known(name, fields):
-    if name in fields:
-        return
-    same = [field for field in fields if field.split(".")[-1] == name]
-    hint = f"; did you mean {same[0]!r}" if same else nearest(name, fields)
-    raise SpecError(f"{name!r} is not a field of this sweep: expected one of {', '.join(fields)}{hint}.")
+def check_known(axes, fields):
+    """Refuse an axis over something that is no field."""
+    for name in (name for axis in axes for name in axis.fields if name not in fields):
+        same = [field for field in fields if field.split(".")[-1] == name]
+        hint = f"; did you mean {same[0]!r}" if same else nearest(name, fields)
+        raise SpecError(f"{name!r} is not a field of this sweep: expected one of {', '.join(fields)}{hint}.")
 
 
 def _grid_values(name, values):
@@ -116,14 +114,12 @@ def _grid_values(name, values):
     return np.geomspace(low, high, count)
 
 
-def _list_axis(rows, fields):
+def _list_axis(rows):
     if not isinstance(rows, list) or not rows:
         raise SpecError("list is empty: give at least one [[list]] table of fields, or leave it out.")
     rows = [dict(_flat(row, "list")) for row in rows]
     names = tuple(rows[0])
     for i, row in enumerate(rows):
-        for name in row:
-            _known(name, fields)
         if set(row) != set(names):
             raise SpecError(
                 f"list entry {i + 1} sets {', '.join(row)}: expected the fields of the first, {', '.join(names)}."
@@ -131,7 +127,7 @@ def _list_axis(rows, fields):
     return Axis("list", names, tuple(_column([plain(row[name]) for row in rows]) for name in names))
 
 
-def _random_axis(table, fields):
+def _random_axis(table):
     """`count` joint draws: {low, high, scale, whole} or {choose = […]} for each field, from one seed."""
     table = dict(_flat(table, "random"))
     count = whole("random.count", table.pop("count", None), fix="the number of random settings")
@@ -140,7 +136,6 @@ def _random_axis(table, fields):
         raise SpecError("random sets no field: add for example 'transformer.omega' = {low = 0.1, high = 0.9}.")
     columns = []
     for name, rule in table.items():
-        _known(name, fields)
         # A stream for each field, named by it: adding a field leaves the draws of the others as they were.
         rng = np.random.default_rng([seed, int.from_bytes(hashlib.sha256(name.encode()).digest()[:8], "little")])
         columns.append(_draw(name, rule, count, rng))

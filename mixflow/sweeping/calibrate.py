@@ -10,6 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..jaxed import jax
+from .fields import STEPWISE
 from .work import one_thread, run_batch
 
 PROBE_SECONDS = (
@@ -68,7 +69,7 @@ def _samples(plan, g):
 
 def probe(job, nominal):
     """Seconds one lane-full of this job takes at full length, extrapolated from short ones; and of the first call beyond."""
-    if job["method"]["kind"] == "descent":
+    if job["method"]["kind"] in STEPWISE:
         return _probe_descent(job, nominal / job["method"]["steps"])
     return _probe_adaptive(job)
 

@@ -1,60 +1,112 @@
 """The fields a sweep can set: every argument of task, transformer and method, by its dotted name."""
 
 import dataclasses
+import inspect
 import json
 import math
 
 import numpy as np
 
 from ..checks import nearest, one_of
-from ..dynamics import GradientDescent, GradientFlow, ThreeStage, method_from_spec
+from ..dynamics import GradientDescent, GradientFlow, Optimizer, ThreeStage, method_from_spec
 from ..errors import SpecError
+from ..models.specs import network_from_spec
 from ..models.transformer import Transformer
+from ..models.vanilla import Vanilla
+from ..models.variant import Variant
 from ..running import MODELS
-from ..tasks import FiniteTask, Mixture, Sample, task_from_spec
+from ..tasks import FiniteTask, Mixture, NoisyMixture, Sample, task_from_spec, variants
 
 SECTIONS = ("task", "transformer", "method")
+# Tasks named by the function of `mf.variants` that makes them, so that its arguments are fields.
+RECIPES = {
+    make.__name__: make
+    for make in (
+        variants.coherent, variants.composed, variants.distractors, variants.imbalanced, variants.label_noise,
+        variants.multiclass, variants.regression, variants.repeated,
+    )
+}  # fmt: skip
 KINDS = {
-    "task": {"mixture": Mixture, "sample": Sample, "finite": FiniteTask},
-    "transformer": {None: Transformer},
-    "method": {"descent": GradientDescent, "flow": GradientFlow, "three-stage": ThreeStage},
+    "task": {"mixture": Mixture, "sample": Sample, "finite": FiniteTask, "noisy": NoisyMixture, **RECIPES},
+    "transformer": {"transformer": Transformer, "variant": Variant, "vanilla": Vanilla},
+    "method": {"descent": GradientDescent, "flow": GradientFlow, "three-stage": ThreeStage, "optimizer": Optimizer},
 }
-DEFAULTS = {"task": {"kind": "mixture"}, "transformer": {}, "method": {"kind": "descent"}}
+DEFAULT_KIND = {"task": "mixture", "transformer": "transformer", "method": "descent"}
+STEPWISE = ("descent", "optimizer")  # methods whose runs share lanes, each with its own learning rate
 NESTED = ("task", "method")  # a Sample holds a task, ThreeStage holds a method: "task.task.classes"
+MISSING = dataclasses.MISSING
+FROM_SPEC = {"task": task_from_spec, "transformer": network_from_spec, "method": method_from_spec}
 
 
-def complete(section, given):
-    """The whole spec of a section, defaults written out, from a table of the file or from the object itself."""
+def complete(section, given, moving=None, name=None):
+    """The whole spec of a section, defaults written out, from a table of the file or from the object itself.
+
+    moving  {dotted name: value} of what the axes set: a field without a default takes its value from there
+    name    of a section inside another, "task.task"
+    """
+    moving, where = moving or {}, name or section
     if hasattr(given, "spec"):
         given = given.spec()
     given = {} if given is None else given
     if not isinstance(given, dict):
-        raise SpecError(f"{section} = {given!r}: expected a table of fields.")
-    given = {**DEFAULTS[section], **{key: plain(value) for key, value in given.items() if key != "checksum"}}
-    kinds = KINDS[section]
-    cls = kinds[None] if None in kinds else kinds[one_of(f"{section}.kind", given["kind"], tuple(kinds))]
-    known = [field for field in dataclasses.fields(cls) if field.init]
-    names = [field.name for field in known]
-    for name in given:
-        if name != "kind" and name not in names:
-            raise SpecError(f"{section}.{name} is unknown: expected one of {', '.join(names)}{nearest(name, names)}.")
-    for field in known:
-        if field.name in NESTED:
-            given[field.name] = complete(field.name, given.get(field.name))
-        elif field.name not in given:
-            if field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING:
-                raise SpecError(f"{section}.{field.name} is missing: a {section} of kind {given['kind']!r} needs it.")
-            default = field.default
-            given[field.name] = plain(default.spec() if hasattr(default, "spec") else default)
+        raise SpecError(f"{where} = {given!r}: expected a table of fields.")
+    given = {key: plain(value) for key, value in given.items() if key != "checksum"}
+    kind = one_of(f"{where}.kind", given.pop("kind", DEFAULT_KIND[section]), tuple(KINDS[section]))
+    if kind != "transformer":  # whose spec names no kind
+        given = {"kind": kind, **given}
+    defaults = _defaults(KINDS[section][kind])
+    for field in given:
+        if field != "kind" and field not in defaults:
+            names = ", ".join(defaults)
+            raise SpecError(f"{where}.{field} is unknown: expected one of {names}{nearest(field, defaults)}.")
+    for field, default in defaults.items():
+        if field in NESTED:
+            given[field] = complete(field, given.get(field), moving, f"{where}.{field}")
+        elif field not in given:
+            value = moving.get(f"{where}.{field}", default) if default is MISSING else default
+            if value is MISSING:
+                raise SpecError(f"{where}.{field} is missing: a {section} of kind {kind!r} needs it.")
+            given[field] = plain(value)
     made = make(section, given)
+    if kind in RECIPES:
+        return given
     return {key: plain(value) for key, value in json.loads(json.dumps(made.spec())).items() if key != "checksum"}
+
+
+def _defaults(maker):
+    """{field: default, or MISSING} of a class or of a function of `mf.variants`."""
+    if maker is Variant:  # its spec holds the transformer's fields beside its own
+        return {name: value for name, value in Variant().spec().items() if name != "kind"}
+    if maker is Optimizer:  # "kind" tells the methods apart, so its spec has the rule under another name
+        fields = {field.name: field.default for field in dataclasses.fields(Optimizer)}
+        return {"rule": fields.pop("kind"), **fields}
+    if dataclasses.is_dataclass(maker):
+        return {field.name: _default(field) for field in dataclasses.fields(maker) if field.init}
+    missing = inspect.Parameter.empty
+    arguments = inspect.signature(maker).parameters.values()
+    return {one.name: MISSING if one.default is missing else one.default for one in arguments}
+
+
+def _default(field):
+    value = field.default if field.default_factory is MISSING else field.default_factory()
+    return value.spec() if hasattr(value, "spec") else value
 
 
 def make(section, spec):
     """The object of a complete spec; errors name the section."""
-    from_spec = {"task": task_from_spec, "transformer": Transformer.from_spec, "method": method_from_spec}[section]
+    if section == "task" and "task" in spec:
+        inner = make("task", spec["task"])
+        if spec["kind"] == "sample" and not isinstance(inner, Mixture):
+            raise SpecError(f"task.task of kind {spec['task']['kind']!r}: samples are drawn from a mixture only.")
+        spec = {**spec, "task": inner if spec["kind"] in RECIPES else inner.spec()}
+    if spec.get("kind") == "three-stage" and spec["method"]["kind"] not in ("descent", "flow"):
+        raise SpecError(
+            f"method.method of kind {spec['method']['kind']!r}: stages are trained by descent or flow only."
+        )
     try:
-        return from_spec(spec)
+        if spec.get("kind") in RECIPES:
+            return RECIPES[spec["kind"]](**{name: value for name, value in spec.items() if name != "kind"})
+        return FROM_SPEC[section](spec)
     except SpecError as error:
         raise SpecError(f"{section}: {error}") from None
     except (KeyError, TypeError, AttributeError) as error:

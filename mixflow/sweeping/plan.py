@@ -16,7 +16,8 @@ import numpy as np
 from ..errors import SpecError
 from ..running.choose import choose
 from .axes import coded
-from .fields import build, plain
+from .fields import STEPWISE, build, plain
+from .trajectories import PLAIN, REDUCED
 
 MOST_GROUPS = 100_000
 BATCH_SECONDS = 1.0  # long against the 10 ms a batch costs to send and write, short against what a crash may lose
@@ -38,6 +39,7 @@ class Group:
     saves: int
     series_bytes: int  # of the trajectories kept of one run, for each save
     label: str
+    same: tuple = ()  # axes along which all points are one run, which `indices` holds once
 
     @property
     def program(self):
@@ -128,14 +130,16 @@ def _groups(sweep):
         settings = sweep.settings(first)
         task, transformer, method, model = build(settings)
         engine = choose(task, transformer, method, model)
-        if transformer.mean_field:
-            chosen = [i[:1] if set(a.fields) <= UNUSED_AT_INFINITY else i for a, i in zip(sweep.axes, chosen)]
+        _check_output(sweep.output, engine)
+        unused = UNUSED_AT_INFINITY if transformer.mean_field else set()
+        same = tuple(a for a, axis in enumerate(sweep.axes) if unused.issuperset(axis.fields))
+        chosen = [indices[:1] if a in same else indices for a, indices in enumerate(chosen)]
         runs = math.prod(len(indices) for indices in chosen)
-        packed = engine.lanes if settings["method"]["kind"] == "descent" else 1
-        nominal = nominal_seconds(engine, method) / packed
+        packed = engine.lanes if settings["method"]["kind"] in STEPWISE else 1
+        nominal = nominal_seconds(engine, task, method) / packed
         saves, each = saves_of(method), series_size(sweep.output["series"], task)
         batch = sweep.output["batch"] or _batch_runs(packed, runs, nominal, saves * each)
-        yield Group(tuple(chosen), engine.name, packed, batch, nominal, saves, each, _label(settings, engine))
+        yield Group(tuple(chosen), engine.name, packed, batch, nominal, saves, each, _label(settings, engine), same)
 
 
 def _classes(axis, shared, by_shape):
@@ -162,7 +166,7 @@ def _lane_fields(sweep):
     fields = {"transformer.omega", "transformer.bias", "transformer.seed"}
     if not _width_matters(sweep):
         fields.add("transformer.dimension")
-    if sweep.base["method"]["kind"] == "descent":
+    if sweep.base["method"]["kind"] in STEPWISE:
         fields.add("method.learning_rate")
     return fields
 
@@ -175,6 +179,8 @@ def _signature(name, value, by_shape):
 
 def _width_matters(sweep):
     """Whether some run stores every weight: only then does its program depend on width and dimension."""
+    if "kind" in sweep.base["transformer"] or sweep.base["method"]["kind"] == "optimizer":
+        return True
     asked = {"model": sweep.base["model"], "method.batch_size": sweep.base["method"].get("batch_size")}
     if asked["model"] == "full" or asked["method.batch_size"] is not None:
         return True
@@ -191,23 +197,42 @@ def _batch_runs(lanes, runs, nominal, bytes_each):
     return max(1, int(wanted) // lanes) * lanes
 
 
-def nominal_seconds(engine, method):
+def _check_output(output, engine):
+    """Refuse measurements that need feature coordinates of a network or task that has none."""
+    if engine.name in REDUCED:
+        return
+    if "separation" in output["reductions"]:
+        raise SpecError(
+            f"output.reductions has 'separation', which the model {engine.name!r} does not offer: leave it out."
+        )
+    for name in output["series"]:
+        if name not in PLAIN:
+            raise SpecError(
+                f"output.series has {name!r}, but of the model {engine.name!r} a sweep keeps {', '.join(PLAIN)}: train a "
+                "single run for the rest."
+            )
+
+
+def nominal_seconds(engine, task, method):
     """Rough time of one call of the engine (all its lanes) on a nominal core; only sizes batches and orders groups."""
     inner = getattr(method, "method", method)
     steps = getattr(inner, "steps", None)
     if steps is None:  # the flow: some thousand evaluations, more with more atoms
-        return 0.1 * _size(engine)
+        return 0.1 * _size(engine, task)
     if inner is not method:  # stages end at events: their length is known only afterwards
         steps = 100_000
-    return 1e-3 + 5e-6 * steps * _size(engine)
+    return 1e-3 + 5e-6 * steps * _size(engine, task)
 
 
-def _size(engine):
+def _size(engine, task):
     """Arithmetic of one step, in units of K = 2."""
     if engine.name == "symmetric":
         return max(1.0, engine.room / 8)
-    atoms, types = engine.task.count.shape
-    return max(1.0, atoms * types**2 / 288) * (20 if engine.name == "full" else 1)
+    if hasattr(task, "tokens"):  # a token of its own at every place of every sample
+        samples, length, dimension = task.tokens.train.tokens.shape
+        return max(1.0, samples * length**2 * dimension / 288)
+    atoms, types = task.population().count.shape
+    return max(1.0, atoms * types**2 / 288) * (1 if engine.name == "gram" else 20)
 
 
 def saves_of(method):
@@ -230,6 +255,11 @@ def series_size(series, task):
 def _label(settings, engine):
     """What tells the group from others, for the plan's table."""
     task, method = settings["task"], settings["method"]
-    size = f"K = {task['classes']}" if "classes" in task else task["kind"]
     length = f"{method['steps']} steps" if "steps" in method else method["kind"]
-    return f"{engine.name}, {size}, {length}"
+    return f"{engine.name}, {_words(task)}, {length}"
+
+
+def _words(task):
+    """A task in short: "K = 2", "label_noise coherent K = 2"."""
+    inside = _words(task["task"]) if "task" in task else f"K = {task['classes']}" if "classes" in task else ""
+    return inside if task["kind"] == "mixture" else f"{task['kind']} {inside}".strip()

@@ -71,24 +71,19 @@ class SweepResult:
             values = data[name].values
             full = np.full((int(np.prod(sweep.shape, dtype=np.int64)), *values.shape[1:]), np.nan)
             full[data["run"].values] = values
-            self._spread(full, values, data["run"].values)
+            self._spread(full, values)
             found[name] = ((*dims, *data[name].dims[1:]), full.reshape(*sweep.shape, *values.shape[1:]))
         extra = {c: data[c] for c in data.coords if c not in coords and "run" not in data[c].dims}
         return xarray.Dataset(found, coords={**coords, **extra})
 
-    def _spread(self, full, values, runs):
+    def _spread(self, full, values):
         """Points that are the same run (seeds at infinite width) show its numbers everywhere."""
         shape = self.plan.sweep.shape
+        cube = full.reshape(*shape, *values.shape[1:])
         for group in self.plan.groups:
-            alike = [a for a, i in enumerate(group.indices) if len(i) == 1 < shape[a] and group.engine == "symmetric"]
-            alike = [
-                a for a in alike if set(self.plan.sweep.axes[a].fields) <= {"transformer.seed", "transformer.dimension"}
-            ]
-            if alike:
-                cube = full.reshape(*shape, *values.shape[1:])
-                source = cube[np.ix_(*group.indices)]
-                wide = [np.arange(shape[a]) if a in alike else i for a, i in enumerate(group.indices)]
-                cube[np.ix_(*wide)] = source
+            if group.same:
+                wide = [np.arange(shape[a]) if a in group.same else i for a, i in enumerate(group.indices)]
+                cube[np.ix_(*wide)] = cube[np.ix_(*group.indices)]
 
     def trajectories(self, group=0):
         """The kept series of one group of runs, (run, time, …), lazily."""

@@ -10,7 +10,7 @@ import numpy as np
 
 from ..checks import nearest, one_of, real, whole
 from ..errors import SpecError
-from .axes import Axis, check_distinct, described, read_axes, rebuilt, text, witnesses
+from .axes import Axis, check_distinct, check_known, described, read_axes, rebuilt, text, witnesses
 from .fields import SECTIONS, build, complete, filled, leaves
 
 AXES = ("grid", "list", "random", "seeds")
@@ -40,12 +40,15 @@ class Sweep:
             if key not in known:
                 raise SpecError(f"the sweep has no entry {key!r}: expected {', '.join(known)}{nearest(key, known)}.")
         self.name = str(description.get("name", ""))
-        self.base = {section: complete(section, description.get(section)) for section in SECTIONS}
+        self.output = _output(description.get("output", {}))
+        self.axes = tuple(read_axes(description))
+        moving = {name: value for axis in self.axes for name, value in axis.at(0).items()}
+        self.base = {section: complete(section, description.get(section), moving) for section in SECTIONS}
         self.base["model"] = description.get("model", "auto")
         build(self.base)
-        self.output = _output(description.get("output", {}))
-        fields = ["model", *(name for section in SECTIONS for name in leaves(self.base[section], section))]
-        self.axes = tuple(read_axes(description, fields))
+        check_known(
+            self.axes, ["model", *(name for section in SECTIONS for name in leaves(self.base[section], section))]
+        )
         check_distinct(self.axes)
         for axis in self.axes:
             self._check_values(axis)

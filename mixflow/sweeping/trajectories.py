@@ -1,12 +1,14 @@
 """Trajectories of a batch as plain arrays, one lane-full in memory at a time.
 
-The numbers are those of `train_many`, bit for bit. Its labelled datasets are left out: for K = 2 they took three quarters
-of the time of a batch (0.25 s for 8 runs, against 0.06 s of descent), and a sweep keeps a few numbers of each run.
+The numbers are those of `train_many`, bit for bit. Its labelled datasets are left out where that pays, with the exact
+reductions: for K = 2 they took three quarters of the time of a batch (0.25 s for 8 runs, against 0.06 s of descent), and a sweep
+keeps a few numbers of each run.
 """
 
 import numpy as np
 
 from ..dataset import EXPAND_LIMIT, HEADS
+from ..dataset import build as build_dataset
 from ..dynamics.descent import descend
 from ..errors import DivergedError
 from ..measure.means import averages, mean, mean_accuracy
@@ -15,8 +17,11 @@ from ..models.symmetric import KINDS, SECTORS, atom_types, expand, type_margin, 
 from ..running.choose import choose
 from ..running.flow import run_flow
 from ..running.three_stage import run_three_stage
-from .fields import build
+from .fields import STEPWISE, build
 
+REDUCED = ("gram", "full", "symmetric")  # models whose states are w, A, G_K and G_Q between features
+# What a sweep keeps over time of every other model: what has no dimension but time.
+PLAIN = ("loss", "loss_easy", "loss_hard", "accuracy", "loss_test", "accuracy_test")
 # Dimensions after time, as the dataset has them (docs/schema.md); those not listed have none.
 _MATRIX, _SECTORS = ("head", "key", "query"), ("sector", "key_kind", "query_kind")
 DIMENSIONS = {
@@ -61,7 +66,7 @@ def trajectories(job):
     engine = choose(task, first, method, model)
     for i in range(0, len(transformers), job["lanes"]):
         lanes = transformers[i : i + job["lanes"]]
-        if job["method"]["kind"] == "descent":
+        if job["method"]["kind"] in STEPWISE:
             members = _descent(engine, task, lanes, method, job["rates"][i : i + job["lanes"]])
         else:
             members = [_single(engine, task, lanes[0], method)]
@@ -78,14 +83,19 @@ def _descent(engine, task, transformers, method, rates):
     if history.interrupted:
         raise KeyboardInterrupt
     steps, saved = np.array(history.steps), history.saved
-    population = None if engine.name == "symmetric" and task.classes > EXPAND_LIMIT else task.population()
+    listed = engine.name in REDUCED and not (engine.name == "symmetric" and task.classes > EXPAND_LIMIT)
+    population = task.population() if listed else None
     for lane, transformer in enumerate(transformers):
         diverged = history.diverged.get(lane)
         keep = slice(None) if diverged is None else steps < diverged
         states = {name: x[keep] for name, x in engine.unstack(saved, lane).items()}
-        found = measured(task, population, engine.name, states, transformer.bias)
+        time = rate[lane] * steps[keep]
+        if engine.name in REDUCED:
+            found = measured(task, population, engine.name, states, transformer.bias)
+        else:
+            found = _over_time(build_dataset(task, transformer, method, engine.name, states, time=time))
         step = -1 if diverged is None else diverged
-        yield {"time": rate[lane] * steps[keep], "engine": engine.name, "diverged_step": step, **found}
+        yield {"time": time, "engine": engine.name, "diverged_step": step, **found}
 
 
 def measured(task, population, model, states, bias):
@@ -120,6 +130,10 @@ def _single(engine, task, transformer, method):
         if not hasattr(error.run, "dataset"):
             raise
         run, diverged = error.run, 0 if error.step is None else error.step
-    data = run.dataset
-    arrays = {name: x.values for name, x in data.data_vars.items() if x.dims[:1] == ("time",)}
-    return {"time": data["time"].values, "engine": engine.name, "diverged_step": diverged, **arrays}
+    time = run.dataset["time"].values
+    return {"time": time, "engine": engine.name, "diverged_step": diverged, **_over_time(run.dataset)}
+
+
+def _over_time(dataset):
+    """The variables of a dataset that have a value at every save."""
+    return {name: x.values for name, x in dataset.data_vars.items() if x.dims[:1] == ("time",)}
