@@ -27,7 +27,7 @@ output = { batch = 8 }
 [grid]
 transformer.omega = { from = 0.1, to = 0.8, count = 8 }
 [seeds]
-transformer.seed = 200
+transformer.seed = 1200
 """
 
 
