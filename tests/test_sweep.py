@@ -377,7 +377,8 @@ def test_part_files_are_spread_over_folders():
 def test_the_descriptions_in_the_documentation_are_valid():
     text = (Path(__file__).parents[1] / "docs" / "sweeps.md").read_text()
     blocks = [tomllib.loads(block.split("```")[0]) for block in text.split("```toml\n")[1:]]
-    assert len(blocks) == 3
-    assert Plan(Sweep(blocks[0])).runs == 9 * (2 * 20 + 1)
-    assert Plan(Sweep(blocks[0] | {"output": blocks[2]["output"]})).groups
-    assert Plan(Sweep(blocks[1])).runs == 2000
+    first, more_axes, variants, kept = blocks
+    assert Plan(Sweep(first)).runs == 9 * (2 * 20 + 1)
+    assert Plan(Sweep(more_axes)).runs == 2000
+    assert Plan(Sweep(variants)).runs == 3 * 9
+    assert Plan(Sweep(first | {"output": kept["output"]})).groups
