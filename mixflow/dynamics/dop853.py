@@ -25,7 +25,6 @@ from .dop853_program import (
     layout_of,
     places,
     program,
-    split,
 )
 
 __all__ = ["SMALLEST", "STEPS", "Z_SAMPLES", "Mode", "Steps", "advance", "first_size", "locate", "look"]
@@ -102,21 +101,20 @@ class Steps:
 
 def look(field, y, gates, chosen):
     """One evaluation at y: y' and λ with the gates `chosen` sliding, and v, N, r of their dz/dt = v − N (r · gate)."""
-    out = _call(field, LOOK, y, gates, chosen)[1]
-    s = len(chosen)
-    return out["slope"], out["share"][:s], out["v"][:s], out["N"][:s, :s], out["r"][:s]
+    found, s = _call(field, LOOK, y, gates, chosen)[1], len(chosen)
+    return found("slope"), found("share")[:s], found("v")[:s], found("N")[:s, :s], found("r")[:s]
 
 
 def advance(field, mode, t, y, slope, h, slack, until, most=STEPS):
     """Up to `most` accepted steps, the first of size h, none beyond `until`; `slope` is y' at y, or None if not known."""
     given = {"t": t, "until": until, "h": h, "rtol": mode.rtol, "atol": mode.atol, "touch": mode.touch}
     given |= {"side": mode.side, "slack": slack, "most": most, "known": slope is not None}
-    path, out = _call(field, ADVANCE, y, mode.gates, mode.sliding, slope=0.0 if slope is None else slope, **given)
-    k, tried = int(out["steps"]), int(out["tried"])
+    path, found = _call(field, ADVANCE, y, mode.gates, mode.sliding, slope=0.0 if slope is None else slope, **given)
+    k, tried = int(found("steps")), int(found("tried"))
     return Steps(
-        t=out["ts"][:k], h=out["hs"][:k], path=path, time=float(out["t"]), end=out["y"], slope=out["slope"],
-        next_size=float(out["h"]), over=bool(out["over"]), slack=out["slack"], z=out["z"],
-        share=out["shares"][:, : len(mode.sliding)], surface=float(out["surface"]), rejected=tried - k,
+        t=found("ts")[:k], h=found("hs")[:k], path=path, time=float(found("t")), end=found("y"), slope=found("slope"),
+        next_size=float(found("h")), over=bool(found("over")), slack=found("slack"), z=found("z"),
+        share=found("shares")[:, : len(mode.sliding)], surface=float(found("surface")), rejected=tried - k,
         evaluations=tried * (_count(len(mode.sliding)) - 1) + (slope is None),
     )  # fmt: skip
 
@@ -143,12 +141,12 @@ def locate(field, mode, steps, slack, a, b):
     slack  (2n,) how far each neuron may be beyond its end
     """
     given = {"h": steps.h[-1], "a": a, "b": b, "side": mode.side, "slack": slack, "steps": len(steps.t) - 1}
-    out = _call(field, SEEK, steps.y[-1], mode.gates, mode.sliding, path=steps.path, **given)[1]
-    return float(out["x"]), int(out["rounds"]) if len(mode.sliding) else 0
+    found = _call(field, SEEK, steps.y[-1], mode.gates, mode.sliding, path=steps.path, **given)[1]
+    return float(found("x")), int(found("rounds")) if len(mode.sliding) else 0
 
 
 def _call(field, kind, y, gates, chosen, *, path=None, **given):
-    """The compiled program on named numbers: `path` (STEPS, 1 + TOTAL, size) with y and K of every step, and the numbers.
+    """The compiled program on named numbers: `path` (STEPS, 1 + TOTAL, size) with y and K of every step, and found(name).
 
     Handing an array to the device and back costs more than an evaluation, so all numbers go and come in one.
     """
@@ -162,7 +160,8 @@ def _call(field, kind, y, gates, chosen, *, path=None, **given):
         flat[at[name]] = value
     path = _no_path(len(y)) if path is None else path
     path, flat = program(*field.functions[:2])(field.device, path, flat, index, real)
-    return path, split(np.asarray(flat), layout_of(*shape))
+    flat, layout = np.asarray(flat), layout_of(*shape)
+    return path, lambda name: flat[at[name]].reshape(layout[name])
 
 
 @lru_cache(maxsize=64)
