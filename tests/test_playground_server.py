@@ -302,13 +302,14 @@ def test_every_task_has_every_view(server, task):
         assert not any("→" in atom for atom in told["atoms"])  # a wrong label is no other sample
 
 
-def test_three_stages_replace_what_was_streamed(server):
+def test_three_stages_arrive_as_one_run(server):
     with open_socket(server) as page:
         frames = run(page, method="three", neurons=100, attention=500, converge=500)
-    header, arrays = frames[-1]
-    assert header["replace"]
-    assert np.all(np.diff(arrays["time"]) > 0)
-    assert arrays["loss"][-1] == pytest.approx(0.01448, abs=1e-5)
+    header = frames[-1][0]
+    kept = frames[-1:] if header["replace"] else frames  # how much was streamed depends on the machine
+    time, loss = (np.concatenate([arrays[name] for _, arrays in kept if name in arrays]) for name in ("time", "loss"))
+    assert np.all(np.diff(time) > 0)
+    assert loss[-1] == pytest.approx(0.01448, abs=1e-5)
     assert [round(switch["end"]) for switch in header["switches"]] == [100, 600, 1100]
 
 
@@ -345,44 +346,6 @@ def test_finished_results_are_shared(server):
         two = run(second, steps=20_000, omega=0.31)[-1][0]
         assert time.monotonic() - began < 5
     assert one == two  # the very same frame, down to the seconds it took
-
-
-def test_a_line_that_is_too_long_is_refused_and_shared_runs_do_not_lengthen_it(monkeypatch):
-    import asyncio
-
-    from mixflow.playground import jobs
-
-    monkeypatch.setattr(jobs, "WORKERS", 0)  # nobody works: everything stays in line
-    monkeypatch.setattr(jobs, "WAITING", 3)
-
-    async def crowd():
-        line = jobs.Jobs(asyncio.get_running_loop())
-        waiting = [line.ask(Request.of({"omega": omega})) for omega in (0.1, 0.2, 0.3)]
-        assert line.ask(Request.of({"omega": 0.2})) is waiting[1]
-        with pytest.raises(SpecError, match=r"3 runs are under way or waiting.*try again soon"):
-            line.ask(Request.of({"omega": 0.4}))
-
-    asyncio.run(crowd())
-
-
-def test_a_run_can_be_looked_at_as_soon_as_its_last_frame_is_out(monkeypatch):
-    """Between the last frame and the worker's book-keeping a page may already ask for views."""
-    import asyncio
-
-    from mixflow.playground import jobs
-
-    monkeypatch.setattr(jobs, "WORKERS", 0)
-
-    async def quick_page():
-        line = jobs.Jobs(asyncio.get_running_loop())
-        job = line.ask(Request.of({"method": "construct"}))
-        assert line.find(job.key) is None
-        job.work()
-        await asyncio.sleep(0)  # the frames reach the page, nobody has called _finished
-        assert decode(job.frames[-1])[0]["kind"] == "done"
-        assert line.find(job.key) is job
-
-    asyncio.run(quick_page())
 
 
 def test_a_newer_run_cancels_the_older(server):

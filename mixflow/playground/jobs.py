@@ -2,6 +2,7 @@
 
 import asyncio
 import collections
+import contextlib
 import queue
 import threading
 import time
@@ -78,7 +79,8 @@ class Job:
 
     def say(self, frame, over=False):
         """From the worker: make a frame known in the event loop."""
-        self._loop.call_soon_threadsafe(self._publish, frame, over)
+        with contextlib.suppress(RuntimeError):  # the loop is closed: the program is ending
+            self._loop.call_soon_threadsafe(self._publish, frame, over)
 
     def work(self):
         """Train, in a worker thread."""
