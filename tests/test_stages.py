@@ -183,6 +183,13 @@ def test_dead_neurons_never_move():
     assert "take bias > 0" in stages[0].evidence["reason"]
 
 
+def test_a_step_far_too_large_is_no_staged_run():
+    """After it w stands still bit for bit while scores creep by 1e-21: saturated, not trained one after the other."""
+    stages = mixflow.train(PAPER, Transformer(), GradientDescent(learning_rate=1000, steps=300)).stages
+    assert [stage.found for stage in stages] == [True, False, False]
+    assert stages[1].evidence["reason"] == "the attention never moved"
+
+
 def test_one_class_needs_no_attention():
     stages = detect(trajectory(descent(steps=4000, classes=1), task=Mixture(1)))
     assert [stage.found for stage in stages] == [True, False, True]

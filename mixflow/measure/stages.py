@@ -98,7 +98,7 @@ def detect(run):
     run = run if isinstance(run, Trajectory) else Trajectory.from_dataset(run)
     if len(run.time) < 2:
         return [_none(name, "the run has fewer than two saves") for name in NAMES]
-    moved_w, moved_A = _moved(run.w), _moved(run.A)
+    moved_w, moved_A = _moved(run.w), _moved(run.A, least=MOVED)
     if not moved_w.any():
         off = ", every one is off from the start: take bias > 0" if (run.z[0] <= 0).all() else ""
         return [_none(name, f"the neurons never moved{off}") for name in NAMES]
@@ -264,9 +264,13 @@ def falls_to(time, series, level):
     return float(time[i] + (time[i + 1] - time[i]) * high / (high - low))
 
 
-def _moved(path):
-    """(T−1,) whether the parameters moved between consecutive saves."""
-    return np.abs(np.diff(path, axis=0)).max(axis=1) > FROZEN * max(np.abs(path).max(), 1e-300)
+def _moved(path, least=1e-300):
+    """(T−1,) whether the parameters moved between consecutive saves.
+
+    Scores have a unit of their own, `least`: where a step far too large has saturated every sample, scores of 1e-20 still
+    creep, and that is no learning.
+    """
+    return np.abs(np.diff(path, axis=0)).max(axis=1) > FROZEN * max(np.abs(path).max(), least)
 
 
 def _displacement(run):
