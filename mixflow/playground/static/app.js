@@ -19,6 +19,7 @@ import { wireChart } from "./zoom.js";
 
 const $ = (id) => document.getElementById(id);
 const QUIET = 40; // ms without movement before a dragged slider asks for its run
+const EVERYTHING = 5; // every so many frames of a growing run all views are drawn
 
 const config = await (await fetch("/config.json")).json();
 const state = new State(config);
@@ -45,9 +46,9 @@ runs.addEventListener("show", ({ detail: { slot, run } }) => {
   if (run.still) clock.pause();
   showMoves(run);
   samples.fill(run);
-  // While a run grows only its curves do, at first only one: drawing takes the engine's processor time, and most runs are
-  // over before a second frame of them comes.
-  if (run.done) painter.redrawAll();
+  // Drawing takes the engine's processor time, and most runs are over before a second frame of them comes: of a run that
+  // grows one curve is drawn at first, then the three that tell most, and about once a second everything.
+  if (run.done || run.frames % EVERYTHING === 0) painter.redrawAll();
   else painter.redraw(...(run.frames > 1 ? ["loss", "neurons", "scores"] : ["loss"]));
 });
 
