@@ -245,5 +245,5 @@ EXPERIMENT = Experiment(
     run=run,
     verdict=verdict,
     figures=figures,
-    seconds=(250.0, 3000.0),
+    seconds=(150.0, 600.0),
 )
