@@ -96,7 +96,6 @@ def program(z, evaluate):
     jnp = jax.numpy
     A, _, E3, E5 = tableau()
     points = np.concatenate([A, dense_row(SHARE_SAMPLES)])
-    rows_z = dense_row(Z_SAMPLES)
 
     def evaluations(field, now, K):
         """The inner loop: the stages of a step, or one look, or the search for the mode's end."""
@@ -108,7 +107,7 @@ def program(z, evaluate):
             beyond = jnp.max(jnp.where(side == 0, -jnp.inf, side * found.z - slack))
             if s == 0:
                 return beyond
-            out = jnp.maximum(-found.share, found.share - 1) - of_chosen(index, slack)
+            out = jnp.maximum(-found.share, found.share - 1) - _of_chosen(jnp, index, slack)
             return jnp.maximum(beyond, jnp.max(jnp.where(real > 0, out, -jnp.inf)))
 
         def go_on(loop):
@@ -154,8 +153,8 @@ def program(z, evaluate):
         most = jnp.where(now["refused"] > 0, 1.0, MOST)  # no growth straight after a refusal
         growth = jnp.where(fits, jnp.minimum(factor, most), jnp.maximum(factor, LEAST))
         size = h * jnp.where(jnp.isfinite(error), growth, LEAST)
-        at = jax.lax.cond(advancing, lambda: samples(field[0], y, h, K), lambda: now["z"])
-        over, slack, surface = crossing(field, now, at, found["shares"])
+        at = jax.lax.cond(advancing, lambda: _samples(jax, z, field[0], y, h, K), lambda: now["z"])
+        over, slack, surface = _crossing(jnp, field, now, at, found["shares"])
         over, steps = over & fits, now["steps"] + fits
         pick = lambda new, old: jnp.where(fits, new, old)  # noqa: E731
         after = jnp.where(now["h"] >= left, now["until"], now["t"] + h)  # exactly, whatever the sum rounds to
@@ -174,26 +173,6 @@ def program(z, evaluate):
         }  # fmt: skip
         return now | found | moved, keep(path, jnp.concatenate([y[None], K]))
 
-    def of_chosen(index, x):
-        """The entries of x (2n,) at the chosen gates."""
-        return jnp.sum(jnp.where(index[:, None] == jnp.arange(len(x)), x, 0.0), axis=-1)
-
-    def samples(c, y, h, K):
-        """(8, 2n) z at Z_SAMPLES."""
-        return jax.lax.map(lambda row: z(c, y + h * jnp.sum(row[:, None] * K, axis=0)), jnp.asarray(rows_z))
-
-    def crossing(field, now, at, shares):
-        """Whether the mode ends inside the step, the slack after it, and the largest |z| of a sliding neuron at its end."""
-        (_, index, real), side, slack, over = field, now["side"], now["slack"], False
-        for j in range(len(Z_SAMPLES)):
-            beyond = jnp.where(side == 0, -jnp.inf, side * at[j])
-            over = over | jnp.any(beyond > slack)
-            if len(index) and j % 2 == 1:  # λ is sampled at every second point
-                out = jnp.maximum(-shares[j // 2], shares[j // 2] - 1)
-                over = over | jnp.any((out > of_chosen(index, slack)) & (real > 0))
-            slack = jnp.where((side != 0) & (beyond < -now["touch"]), 0.0, slack)
-        return over, slack, jnp.max(jnp.where(side == 0, jnp.abs(at[-1]), 0.0))
-
     def run(c, path, flat, index, real):
         # Every operation outside the loop is a task of its own, more costly than an evaluation; so the loop carries all
         # numbers in one array and takes them apart inside.
@@ -208,6 +187,30 @@ def program(z, evaluate):
         return path, flat
 
     return jax.jit(run, compiler_options=COMPILER)
+
+
+def _of_chosen(jnp, index, x):
+    """The entries of x (2n,) at the chosen gates."""
+    return jnp.sum(jnp.where(index[:, None] == jnp.arange(len(x)), x, 0.0), axis=-1)
+
+
+def _samples(jax, z, c, y, h, K):
+    """(8, 2n) z at Z_SAMPLES."""
+    rows = jax.numpy.asarray(dense_row(Z_SAMPLES))
+    return jax.lax.map(lambda row: z(c, y + h * jax.numpy.sum(row[:, None] * K, axis=0)), rows)
+
+
+def _crossing(jnp, field, now, at, shares):
+    """Whether the mode ends inside the step, the slack after it, and the largest |z| of a sliding neuron at its end."""
+    (_, index, real), side, slack, over = field, now["side"], now["slack"], False
+    for j in range(len(Z_SAMPLES)):
+        beyond = jnp.where(side == 0, -jnp.inf, side * at[j])
+        over = over | jnp.any(beyond > slack)
+        if len(index) and j % 2 == 1:  # λ is sampled at every second point
+            out = jnp.maximum(-shares[j // 2], shares[j // 2] - 1)
+            over = over | jnp.any((out > _of_chosen(jnp, index, slack)) & (real > 0))
+        slack = jnp.where((side != 0) & (beyond < -now["touch"]), 0.0, slack)
+    return over, slack, jnp.max(jnp.where(side == 0, jnp.abs(at[-1]), 0.0))
 
 
 # The search is the Illinois rule: false position that halves the value of an end that stays, so that both ends close in.
