@@ -8,6 +8,7 @@ import pytest
 import mixflow as mf
 from mixflow import variants
 from mixflow.errors import SpecError
+from mixflow.sweeping import cost
 from mixflow.sweeping.plan import Plan
 from mixflow.sweeping.spec import Sweep
 from mixflow.sweeping.work import run_batch, unpack
@@ -89,6 +90,14 @@ def test_an_axis_gives_a_field_without_a_default_and_tasks_nest():
     assert found["loss"][1] == float(data.loss[-1])
     again = Sweep.rebuild(plan.sweep.describe())
     assert again.fingerprint == plan.sweep.fingerprint
+
+
+def test_the_plan_s_table_cuts_no_label():
+    inner = {"kind": "label_noise", "probability": 0.1, "task": {"kind": "distractors", "task": {"kind": "coherent"}}}
+    plan = Plan(Sweep({"task": inner, "grid": {"task.task.task.coherence": [0.1, 0.3]}}))
+    table = str(cost.estimate(plan, ".", workers=1))
+    assert "gram, label_noise distractors coherent K = 2, 20000 steps " in table
+    assert "2 in 1 group and 2 batches" in table
 
 
 def test_one_mean_field_run_stands_at_every_seed_whatever_the_model(tmp_path):

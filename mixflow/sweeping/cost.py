@@ -42,13 +42,14 @@ class Estimate:
         return {**vars(self), "core_hours": self.core_seconds / 3600, "groups": groups}
 
     def __str__(self):
-        lines = [f"{'group':38} {'runs':>10} {'core-hours':>11}"]
+        wide = max(38, *(len(label) for label, _, _ in self.groups[:20]))
+        lines = [f"{'group':{wide}} {'runs':>10} {'core-hours':>11}"]
         for label, runs, seconds in self.groups[:20]:
-            lines.append(f"{label[:38]:38} {runs:>10} {seconds / 3600:>11.3g}")
+            lines.append(f"{label:{wide}} {runs:>10} {seconds / 3600:>11.3g}")
         if len(self.groups) > 20:
             lines.append(f"… and {len(self.groups) - 20} more groups")
         lines.append("")
-        lines.append(f"runs        {self.runs} in {len(self.groups)} groups and {self.batches} batches")
+        lines.append(f"runs        {self.runs} in {_count(len(self.groups), 'group')} and {_count(self.batches, 'batch')}")
         lines.append(f"core-hours  {self.core_seconds / 3600:.3g}")
         lines.append(f"wall time   {duration(self.wall_seconds)} on {self.workers} worker{'s' * (self.workers != 1)}")
         lines.append(f"disk        {size(self.bytes)} of {size(self.free)} free")
@@ -80,6 +81,10 @@ def estimate(plan, folder, workers, client=None, startup=0.0):
         plan.runs, plan.batches, workers, work, wall, estimated_bytes(plan), free,
         tuple(sorted(rows.values(), key=lambda row: -row[2])), measured is not None,
     )  # fmt: skip
+
+
+def _count(number, word):
+    return f"{number} {word}" if number == 1 else f"{number} {word}{'es' if word.endswith('ch') else 's'}"
 
 
 def refuse_absurd(cost, max_core_hours):
