@@ -49,7 +49,9 @@ class Estimate:
         if len(self.groups) > 20:
             lines.append(f"… and {len(self.groups) - 20} more groups")
         lines.append("")
-        lines.append(f"runs        {self.runs} in {_count(len(self.groups), 'group')} and {_count(self.batches, 'batch')}")
+        lines.append(
+            f"runs        {self.runs} in {_count(len(self.groups), 'group')} and {_count(self.batches, 'batch')}"
+        )
         lines.append(f"core-hours  {self.core_seconds / 3600:.3g}")
         lines.append(f"wall time   {duration(self.wall_seconds)} on {self.workers} worker{'s' * (self.workers != 1)}")
         lines.append(f"disk        {size(self.bytes)} of {size(self.free)} free")
