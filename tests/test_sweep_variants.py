@@ -127,6 +127,10 @@ def test_one_mean_field_run_stands_at_every_seed_whatever_the_model(tmp_path):
             {"task": {"kind": "sample", "n": 20, "seed": 0, "task": {"kind": "repeated"}}},
             "samples are drawn from a mixture only",
         ),
+        (
+            {"task": {"kind": "distractors", "task": {"kind": "noisy", "sigma": 0.1}}},
+            "distractors needs a Mixture, a Sample or a FiniteTask",
+        ),
         ({"transformer": {"kind": "variant", "width": "inf"}}, "set the width"),
         ({"transformer": {"kind": "vanilla"}, "method": {"kind": "flow"}}, "use GradientDescent or Optimizer"),
         ({"method": {"kind": "three-stage", "method": {"kind": "optimizer", "rule": "adam"}}}, "by descent or flow only"),

@@ -264,6 +264,11 @@ def test_noise_has_the_stated_size_and_its_own_seed(tmp_path):
         (lambda: regression(9), "above 4096"),
         (lambda: multiclass(2, values=1), "values = 1"),
         (lambda: multiclass(6, values=5), "above the limit of 4096"),
+        (
+            lambda: label_noise(NoisyMixture(sigma=1), probability=0.1),
+            "label_noise needs a Mixture, a Sample or a FiniteTask",
+        ),
+        (lambda: distractors(3), r"distractors needs a Mixture.*not 3\."),
         (lambda: NoisyMixture(sigma=-1), "sigma = -1"),
         (lambda: NoisyMixture(sigma=1, dimension=3), "no room for 2 identifiers and as many signals"),
         (lambda: NoisyMixture(sigma=1, classes=9), "4096"),

@@ -20,8 +20,8 @@ from ..tasks import FiniteTask, Mixture, NoisyMixture, Sample, task_from_spec, v
 SECTIONS = ("task", "transformer", "method")
 # Tasks named by the function of `mf.variants` that makes them, so that its arguments are fields.
 RECIPES = {
-    make.__name__: make
-    for make in (
+    function.__name__: function
+    for function in (
         variants.coherent, variants.composed, variants.distractors, variants.imbalanced, variants.label_noise,
         variants.multiclass, variants.regression, variants.repeated,
     )

@@ -17,7 +17,7 @@ from ..models.symmetric import KINDS, SECTORS, atom_types, expand, type_margin, 
 from ..running.choose import choose
 from ..running.flow import run_flow
 from ..running.three_stage import run_three_stage
-from .fields import STEPWISE, build
+from .fields import STEPWISE, make
 
 REDUCED = ("gram", "full", "symmetric")  # models whose states are w, A, G_K and G_Q between features
 # What a sweep keeps over time of every other model: what has no dimension but time.
@@ -59,11 +59,9 @@ def trajectories(job):
     The arrays have time first and the names of the dataset's variables; besides them stand "time", "engine" (the model's
     name) and "diverged_step" (-1 if the run did not diverge; the arrays then end before it).
     """
-    shared = {name: job[name] for name in ("task", "method", "model")}
-    built = [build({**shared, "transformer": spec}) for spec in job["transformers"]]
-    task, first, method, model = built[0]
-    transformers = [one[1] for one in built]
-    engine = choose(task, first, method, model)
+    transformers = [make("transformer", spec) for spec in job["transformers"]]
+    task, method = make("task", job["task"]), make("method", job["method"])
+    engine = choose(task, transformers[0], method, job["model"])
     for i in range(0, len(transformers), job["lanes"]):
         lanes = transformers[i : i + job["lanes"]]
         if job["method"]["kind"] in STEPWISE:

@@ -109,6 +109,14 @@ class FiniteTask:
         return cls(**{key: value for key, value in spec.items() if key != "kind"})
 
 
+def finite_population(what, task):
+    """The FiniteTask that a task trains on, or a SpecError that says what `what` needs."""
+    population = task.population() if hasattr(task, "population") else None
+    if not isinstance(population, FiniteTask):
+        raise SpecError(f"{what} needs a Mixture, a Sample or a FiniteTask, whose samples can be listed, not {task!r:.60}.")
+    return population
+
+
 def check_probabilities(name, values, n):
     """(n,) non-negative numbers that sum to one, uniform for None, or a SpecError."""
     if values is None:

@@ -4,7 +4,7 @@ import numpy as np
 
 from ...checks import real
 from ...errors import SpecError
-from ..finite import FiniteTask
+from ..finite import FiniteTask, finite_population
 
 
 def label_noise(task, *, probability):
@@ -17,7 +17,7 @@ def label_noise(task, *, probability):
     >>> label_noise(Mixture(1), probability=0.1).labels.tolist()
     [1.0, -1.0, -1.0, 1.0]
     """
-    task = task.population()
+    task = finite_population("label_noise", task)
     if task.loss == "squared":
         raise SpecError("label_noise needs labels ±1 or classes: a real label has no other one to be replaced by.")
     kinds = np.unique(task.labels) if task.loss == "softmax" else np.array([1.0, -1.0])

@@ -8,7 +8,7 @@ import numpy as np
 
 from ...checks import whole
 from ...errors import SpecError
-from ..finite import FiniteTask
+from ..finite import FiniteTask, finite_population
 from ..mixture import ATOM_LIMIT, Mixture
 
 
@@ -21,7 +21,7 @@ def distractors(task, *, count=1, kinds=1):
     >>> distractors(Mixture(1), count=2).names[:3]
     ('c1 +v1 +d1 +d1', 'c1 +v1 +d1 -d1', 'c1 +v1 -d1 -d1')
     """
-    task = task.population()
+    task = finite_population("distractors", task)
     count, kinds = whole("count", count, least=0), whole("kinds", kinds)
     new = tuple(f"d{i + 1}" for i in range(kinds))
     taken = set(new) & set(task.features)
