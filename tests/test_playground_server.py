@@ -289,6 +289,14 @@ def test_every_task_has_every_view(server, task):
         header = frames[-1][0]
         assert header["kind"] == "done"
         assert {arrays["scores"].shape[1] for _, arrays in frames if "scores" in arrays} == {4}
+        lines = {tuple(told["names"]["lines"]) for told, _ in frames if "names" in told}
+        assert [line.split("  ")[0] for line in lines.pop()] == [
+            "A[c_k, v_k]",
+            "A[c_k, v_j]",
+            "A[v_k, c_k]",
+            "A[v_j, c_k]",
+        ]
+        assert lines == set()  # every frame speaks of the same curves
         for atom in (0, len(header["names"]["atoms"]) - 1):
             ask(page, type="sample", key=header["key"], atom=atom)
             told, found = answers(page, ("sample", "refused"))[-1]

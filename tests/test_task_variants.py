@@ -8,6 +8,7 @@ import pytest
 
 import mixflow as mf
 from mixflow.models.tokens import TokenModel
+from mixflow.plot.run import attention_lines
 from mixflow.tasks import task_from_spec
 from mixflow.tasks.variants import (
     NoisyMixture,
@@ -281,3 +282,14 @@ def test_bad_input_is_one_sentence(call, says):
     with pytest.raises(mf.SpecError, match=says) as error:
         call()
     assert "\n" not in str(error.value)
+
+
+def test_own_signals_are_shown_where_every_identifier_has_one():
+    """Distractors do not hide them; identifiers made of two tokens have none."""
+    lines = lambda task: attention_lines(mf.train(task, method=mf.GradientDescent(0.1, 200)).dataset)  # noqa: E731
+    short = lambda found: [label.split("  ")[0].replace("$", "") for label in found]  # noqa: E731
+    plain, longer = lines(mf.Mixture(2)), lines(distractors(mf.Mixture(2), count=2))
+    assert short(longer) == short(plain) == ["A[c_k, v_k]", "A[c_k, v_j]", "A[v_k, c_k]", "A[v_j, c_k]"]
+    made_of_two = short(lines(composed((2, 2))))
+    assert len(made_of_two) == 4
+    assert not any("_k" in label for label in made_of_two)

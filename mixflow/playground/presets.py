@@ -57,6 +57,21 @@ PRESETS = [
         "state": {"task": "coherent", "coherence": 0.9},
     },
     {
+        "id": "wrong",
+        "name": "One label in five is wrong",
+        "story": "No network can get below the entropy of such labels, 0.5004. This one gets there, later than with clean "
+        "labels, and then its scores stand still: margins of log 4 are all that these odds justify.",
+        "state": {"task": "noisy", "wrong": 0.2},
+    },
+    {
+        "id": "distracted",
+        "name": "Two tokens that say nothing",
+        "story": "Every sample holds two more tokens that have nothing to do with its label. The stages remain, the plateau is "
+        "twice as long, and the network finds another way: the identifier now looks at its own signal (A[v_k, c_k] turns "
+        "positive) where it used to look away.",
+        "state": {"task": "longer", "distractors": 2},
+    },
+    {
         "id": "unequal",
         "name": "What breaks: unequal classes",
         "story": "Nine of ten samples are of class 1, and its link is all that is learned. The hard samples of class 2 are first "

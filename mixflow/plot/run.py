@@ -1,5 +1,7 @@
 """One run at a glance: losses, neuron alignment, attention scores, with the stages shaded."""
 
+import re
+
 import numpy as np
 
 from ..checks import one_of
@@ -116,9 +118,14 @@ def _plus(array):
 
 
 def _of_pairs(data):
-    """Whether the features are identifiers and signals, as many of one as of the other, so that "own signal" means something."""
-    kinds = [str(name)[0] for name in data.feature.values] if "w" in data else ["c", "v"]
-    return set(kinds) == {"c", "v"} and kinds.count("c") == kinds.count("v")
+    """Whether every identifier c_k has one signal v_k, so that "own signal" means something; distractors d_j do not matter."""
+    if "w" not in data:
+        return True
+    found = [re.fullmatch(r"([cvd])(\w+)", str(name)) for name in data.feature.values]
+    if not all(found):
+        return False
+    c, v = ([match[2] for match in found if match[1] == kind] for kind in "cv")
+    return len(c) > 0 and c == v
 
 
 def _largest(series, most=4):

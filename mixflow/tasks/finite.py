@@ -113,7 +113,9 @@ def finite_population(what, task):
     """The FiniteTask that a task trains on, or a SpecError that says what `what` needs."""
     population = task.population() if hasattr(task, "population") else None
     if not isinstance(population, FiniteTask):
-        raise SpecError(f"{what} needs a Mixture, a Sample or a FiniteTask, whose samples can be listed, not {task!r:.60}.")
+        raise SpecError(
+            f"{what} needs a Mixture, a Sample or a FiniteTask, whose samples can be listed, not {task!r:.60}."
+        )
     return population
 
 

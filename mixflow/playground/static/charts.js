@@ -91,7 +91,7 @@ function loss(page) {
     traces,
     layout: {
       xaxis: timeAxis(page), shapes: shades(page), annotations: labels, showlegend: true,
-      yaxis: axis(page.faint, { type: "log", tickformat: "~g", dtick: decades > 1.5 ? 1 : "D2", title: { text: "loss", font: { size: 11 } } }),
+      yaxis: axis(page.faint, { type: "log", tickformat: "~g", dtick: decades > 1.5 ? 1 : decades > 0.5 ? "D2" : "D1", title: { text: "loss", font: { size: 11 } } }),
     },
   };
 }
