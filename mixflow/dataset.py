@@ -4,6 +4,7 @@ import json
 
 import numpy as np
 
+from .measure.floor import Samples
 from .measure.means import averages, mean, mean_accuracy
 from .measure.probes import PAIRS, answer_probe, identifier_attention, signal_probes
 from .models.forward import loss_of_each, margin, preactivation
@@ -11,6 +12,7 @@ from .models.positions import padded_tokens
 from .models.symmetric import KINDS, SECTORS, atom_types, binomial, expand, type_margin, type_preactivation
 from .models.variant import Variant
 from .provenance import provenance
+from .tasks import FiniteTask
 
 SCHEMA_VERSION = 1
 HEADS = ("+", "-")
@@ -236,6 +238,8 @@ def _coordinates(task, variables):
         found["label"] = ("atom", population.labels)
         found["probability"] = ("atom", population.probabilities)
         found["hard"] = ("atom", population.hard)
+        if isinstance(task, FiniteTask) and (least := Samples(task).least_loss).any():
+            found["least_loss"] = ("atom", least)
     if "sector" in dims:
         found |= {"sector": list(SECTORS), "kind": list(KINDS), "key_kind": list(KINDS), "query_kind": list(KINDS)}
     if "atom_type" in dims:

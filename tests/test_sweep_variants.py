@@ -56,6 +56,17 @@ def test_a_task_variant_in_a_sweep_equals_its_single_run(kind):
     assert found["loss"][0] != found["loss"][1]
 
 
+def test_a_sweep_reads_stages_as_a_run_does():
+    task, method = variants.label_noise(mf.Mixture(2), probability=0.1), {"steps": 6000, "save_every": 10}
+    noisy = {"kind": "label_noise", "probability": 0.1}
+    _, found = rows({"task": noisy, "method": method, "grid": {"transformer.omega": [0.3, 0.4]}})
+    for i, omega in enumerate((0.3, 0.4)):
+        stages = mf.train(task, mf.Transformer(omega=omega), mf.GradientDescent(**method)).stages
+        assert [stage.found for stage in stages] == [True, True, True]
+        assert found["neurons_end"][i] == stages[0].end
+        assert found["attention_end"][i] == stages[1].end
+
+
 @pytest.mark.parametrize(
     ("network", "build"),
     [

@@ -293,3 +293,20 @@ def test_own_signals_are_shown_where_every_identifier_has_one():
     made_of_two = short(lines(composed((2, 2))))
     assert len(made_of_two) == 4
     assert not any("_k" in label for label in made_of_two)
+
+
+def test_stages_under_label_noise_are_read_above_the_entropy_of_the_labels():
+    p = 0.2
+    run = mf.train(label_noise(mf.Mixture(2), probability=p), method=mf.GradientDescent(0.1, 9000))
+    data, entropy = run.dataset, -p * math.log(p) - (1 - p) * math.log(1 - p)
+    np.testing.assert_allclose(data.least_loss, entropy, rtol=1e-12)
+    assert all(stage.found for stage in run.stages)
+    above, time = data.loss_hard.values - entropy, data.time.values
+    T1, T2 = run.stages[0].end, run.stages[1].end
+    assert run.stages[1].evidence["loss"] == pytest.approx(np.interp(T2, time, data.loss), rel=1e-9)
+    assert "loss above the least possible fell by" in run.stages[2].because
+    half = above[time >= T1].max() / 2
+    assert np.interp(T2, time, above) == pytest.approx(half, rel=1e-3)
+    assert data.loss_hard.values.min() > 0.7 * data.loss_hard.values.max()  # by itself it never halves
+    for clear in (mf.Mixture(2), repeated(2), label_noise(mf.Mixture(2), probability=0.0)):
+        assert "least_loss" not in mf.train(clear, method=mf.GradientDescent(0.1, 10)).dataset.coords

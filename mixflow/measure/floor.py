@@ -7,6 +7,8 @@ import numpy as np
 
 from .means import mean
 
+TINY = 1e-12  # a loss above the least possible never falls below this, so that its logarithm can be followed to the end
+
 
 class Samples:
     """The distinct samples of a finite task, and the atoms of each.
@@ -52,7 +54,17 @@ class Samples:
     def excess(self, each, which=None):
         """(...,) mean of the loss (..., n) of every atom above the least possible, over all samples or the atoms `which`.
 
-        Every sample counts once. Never below 1e-12, so that its logarithm can be followed to the end.
+        Every sample counts once.
         """
         weight = self.evenly if which is None else self.evenly * which
-        return np.maximum(mean(each, weight) - mean(self.least_loss, weight), 1e-12)
+        return np.maximum(mean(each, weight) - mean(self.least_loss, weight), TINY)
+
+
+def above_least(series, least, probability, hard):
+    """`series` with its mean losses (loss, loss_easy, loss_hard) taken above the least possible ones, and `least` with those.
+
+    least, probability, hard  (n,) of every atom
+    """
+    parts = {"loss": probability, "loss_easy": probability * ~hard, "loss_hard": probability * hard}
+    floors = {name: float(mean(least, part)) for name, part in parts.items()}
+    return series | {name: np.maximum(series[name] - floors[name], TINY) for name in parts} | {"least": floors}

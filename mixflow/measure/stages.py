@@ -14,6 +14,9 @@ events of the mechanism itself:
     T2  the loss of the hard samples has fallen to half of its plateau, the middle of its steep fall: what moves there
         is the attention, and a level crossed steeply hardly depends on saves or noise.
 
+Where equal samples have different labels (label noise) losses are taken above the least possible ones: no network gets below
+those, and what is learned is what is above them.
+
 Convergence starts at T2 if the loss goes on falling, and is complete once it falls like 1/t. A stage that is not there
 is returned all the same, with `found` False and the reason.
 """
@@ -73,9 +76,9 @@ class Stage:
             return f"no such stage: {self.evidence['reason']}"
         facts = [str(self.evidence["boundary"])] if "boundary" in self.evidence else []
         if "slope" in self.evidence:
-            facts.append(
-                f"the loss fell by {self.evidence['fall']:.3g}, halving times grow with slope {self.evidence['slope']:.2f}"
-            )
+            what = "the loss above the least possible" if "least_loss" in self.evidence else "the loss"
+            fall, slope = self.evidence["fall"], self.evidence["slope"]
+            facts.append(f"{what} fell by {fall:.3g}, halving times grow with slope {slope:.2f}")
         if "loss" in self.evidence:
             facts.append(f"loss {self.evidence['loss']:.4g} there")
         return ", ".join(facts + ([] if self.complete else ["still running"]))
@@ -158,6 +161,8 @@ def _convergence(run, T2, otherwise=""):
     if T2 is None:
         return _none("convergence", otherwise)
     law = decay(run.time, run.loss, T2) | {"smallest_margin_at_end": float(run.margin[-1].min())}
+    if run.least:
+        law["least_loss"] = run.least["loss"]
     if law["fall"] < FALL:
         reason = f"the loss fell only {law['fall']:.3g}-fold since t = {T2:.6g}: the run stopped early"
         return _none("convergence", reason, law)
@@ -315,9 +320,7 @@ def _steepest(run, T1):
 def _at(run, t):
     at = lambda series: float(np.interp(t, run.time, series))  # noqa: E731
     values = {
-        "loss": at(run.loss),
-        "loss_easy": at(run.loss_easy),
-        "loss_hard": at(run.loss_hard),
+        **{name: at(getattr(run, name)) + run.least.get(name, 0.0) for name in ("loss", "loss_easy", "loss_hard")},
         "smallest_margin": at(run.margin.min(axis=1)),
         "score_change": at(_displacement(run)),
         "save_spacing": float(

@@ -1,10 +1,11 @@
 """The few series that stage detection reads, from a dataset, from sectors or from plain arrays."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
 from ..errors import SpecError
+from .floor import above_least
 
 
 @dataclass(frozen=True)
@@ -12,13 +13,14 @@ class Trajectory:
     """One run as the detector needs it; the first axis of every array is time, further axes are free.
 
     time       (T,) increasing
-    loss       (T,) mean loss
+    loss       (T,) mean loss, above the least possible one where that is not 0
     loss_easy  (T,) on the easy samples, NaN if there are none
     loss_hard  (T,) on the hard samples, NaN if there are none
     w          (T, ...) neurons, in any fixed coordinates
     A          (T, ...) attention scores: entries of W_Kᵀ W_Q, because "moved by one" is meant in units of a score
     z          (T, ...) pre-activations of every head and atom (or atom type)
     margin     (T, ...) y·F of every atom (or atom type), only shown as evidence
+    least      what was taken off the losses, by name; empty where they are as they were
     """
 
     time: np.ndarray
@@ -29,9 +31,10 @@ class Trajectory:
     A: np.ndarray
     z: np.ndarray
     margin: np.ndarray
+    least: dict = field(default_factory=dict)
 
     def __post_init__(self):
-        for name in self.__dataclass_fields__:
+        for name in (name for name in self.__dataclass_fields__ if name != "least"):
             value = np.asarray(getattr(self, name), float)
             if name in ("w", "A", "z", "margin"):
                 value = value.reshape(len(value), -1) if value.ndim else value
@@ -57,6 +60,9 @@ class Trajectory:
             )
         series = {name: dataset[name].transpose("time", ...).values for name in names}
         series["time"] = dataset["time"].values
+        if "least_loss" in dataset.coords:  # equal samples with different labels: what is learned is above it
+            least, probability, hard = (dataset[name].values for name in ("least_loss", "probability", "hard"))
+            series = above_least(series, least, probability, hard.astype(bool))
         if not sectors:
             return cls(**series)
         A = dataset["A_sector"].transpose("time", "sector", ...)

@@ -14,10 +14,12 @@ import time
 import numpy as np
 
 from ..errors import SpecError
+from ..measure.floor import Samples, above_least
 from ..measure.seeds import BOUNDARIES
 from ..measure.separability import feature_margin
 from ..measure.stages import detect
 from ..measure.trajectory import Trajectory
+from ..tasks import FiniteTask
 from .trajectories import trajectories
 
 SEARCH = 64  # saves at which the feature margin is looked at before its crossing is bracketed
@@ -87,6 +89,8 @@ def _stages(task, arrays):
     if len(arrays["time"]) < 2:
         return row
     series = {name: arrays[name] for name in ("time", "loss", "loss_easy", "loss_hard", "z", "margin")}
+    if isinstance(task, FiniteTask) and (least := Samples(task).least_loss).any():
+        series = above_least(series, least, task.probabilities, task.hard)
     if "A" in arrays:
         run = Trajectory(w=arrays["w"], A=arrays["A"], **series)
     else:
