@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from odd import ODD as COHERENT
 
 import mixflow as mf
 from mixflow.jaxed import jax
@@ -16,18 +17,7 @@ from mixflow.summary import summary, table
 from mixflow.theory.run_claims import check
 
 SMALL = mf.Vanilla(layers=2, heads=2, width=8, mlp_width=6, seed=1)
-# Atoms of different lengths, so that positions are masked, and coefficients that are no signs.
-ODD = mf.FiniteTask(
-    features=("c1", "c2", "v1", "v2"),
-    atoms=[
-        [("c1", 1), ("v1", 1), ("v2", -1)],
-        [("c1", 1), ("v1", -1), ("v1", -1), ("v2", 1)],
-        [("c2", 1), ("v2", 0.5)],
-        [("v1", 1), ("c2", 1), ("v2", -1)],
-    ],
-    labels=[1, -1, 1, -1],
-    hard=[True, False, True, True],
-)
+ODD = replace(COHERENT, gram=None)  # tokens of the NumPy twin are unit vectors
 
 
 def numpy_forward(vanilla, weights, atom, place, F):
