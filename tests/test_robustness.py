@@ -204,5 +204,11 @@ def test_samples_know_their_least_loss():
     assert samples.excess(np.full(16, entropy + 0.5)) == pytest.approx(0.5)
     twice = mf.FiniteTask(features=("v",), atoms=[[("v", 1)]] * 2, labels=[1.0, 3.0], loss="squared")
     np.testing.assert_allclose(Samples(twice).least_loss, 0.5)  # half the variance of 1 and 3
+    thrice = [[("c1", 1), ("v1", 1)]] * 3 + [[("c1", 1), ("v1", -1)]]
+    listed = mf.FiniteTask(
+        features=("c1", "v1"), atoms=thrice, labels=[1, 1, 1, -1], probabilities=[0.1, 0.2, 0.3, 0.4]
+    )
+    assert not Samples(listed).least_loss.any()  # listed thrice with one label: nothing is uncertain
+    assert Samples(listed).likeliest.all()
     never = mf.FiniteTask(features=("v",), atoms=[[("v", 1)], [("v", -1)]], labels=[1, -1], probabilities=[1, 0])
     assert Samples(never).evenly.tolist() == [1, 0]

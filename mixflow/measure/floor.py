@@ -14,7 +14,8 @@ class Samples:
     """The distinct samples of a finite task, and the atoms of each.
 
     of       (n,) the sample each atom belongs to
-    share    (n,) the probability of the atom's label, given its sample; 0 where the sample never occurs
+    share    (n,) the probability of the atom, given its sample; 0 where the sample never occurs
+    label    (n,) the probability of the atom's label, given its sample: more where the same atom is listed twice
     occurs   (n,) whether the atom's sample occurs at all
     """
 
@@ -25,6 +26,8 @@ class Samples:
         total = np.bincount(self.of, task.probabilities)[self.of]
         self.occurs = total > 0
         self.share = np.divide(task.probabilities, total, out=np.zeros_like(total), where=self.occurs)
+        alike = np.unique(np.column_stack([self.of, task.labels]), axis=0, return_inverse=True)[1].ravel()
+        self.label = np.bincount(alike, self.share)[alike]
 
     @property
     def evenly(self):
@@ -35,8 +38,8 @@ class Samples:
     def likeliest(self):
         """(n,) whether the atom's label is the likeliest one of its sample: the answer that is right most often."""
         most = np.zeros(self.of.max() + 1)
-        np.maximum.at(most, self.of, self.share)
-        return self.occurs & (self.share >= most[self.of])
+        np.maximum.at(most, self.of, self.label)
+        return self.occurs & (self.label >= most[self.of])
 
     @property
     def least_loss(self):
@@ -47,9 +50,10 @@ class Samples:
         sum_up = lambda x: np.bincount(self.of, x)[self.of]  # noqa: E731
         if self.task.loss == "squared":
             y = self.task.labels
-            return (sum_up(self.share * y**2) - sum_up(self.share * y) ** 2) / 2
-        log = np.log(self.share, where=self.share > 0, out=np.zeros_like(self.share))
-        return -sum_up(self.share * log)
+            least = (sum_up(self.share * y**2) - sum_up(self.share * y) ** 2) / 2
+        else:
+            least = -sum_up(self.share * np.log(self.label, where=self.label > 0, out=np.zeros_like(self.label)))
+        return np.where(least > TINY, least, 0.0)  # what is less is rounding
 
     def excess(self, each, which=None):
         """(...,) mean of the loss (..., n) of every atom above the least possible, over all samples or the atoms `which`.
