@@ -13,7 +13,7 @@ from mixflow.experiments import robustness
 from mixflow.experiments.robustness_rows import Outcome, Row
 from mixflow.experiments.robustness_tasks import DIALS, ROWS, outcomes
 from mixflow.experiments.shape import quiet
-from mixflow.measure.floor import Samples
+from mixflow.measure.floor import Samples, above_least
 from mixflow.measure.stages import Stage, detect
 from mixflow.tasks.variants import imbalanced, label_noise
 
@@ -201,7 +201,11 @@ def test_samples_know_their_least_loss():
     np.testing.assert_allclose(samples.least_loss, entropy)
     np.testing.assert_allclose(samples.evenly.reshape(8, 2), np.tile([0.75, 0.25], (8, 1)) / 8)
     assert samples.likeliest.tolist() == [True, False] * 8
-    assert samples.excess(np.full(16, entropy + 0.5)) == pytest.approx(0.5)
+    losses = dict.fromkeys(("loss", "loss_easy", "loss_hard"), np.array([entropy + 0.5, entropy - 1e-15]))
+    above = above_least(losses, samples.least_loss, samples.evenly, samples.task.hard)
+    for name in losses:
+        assert above[name] == pytest.approx([0.5, 1e-12])
+        assert above["least"][name] == pytest.approx(entropy)
     twice = mf.FiniteTask(features=("v",), atoms=[[("v", 1)]] * 2, labels=[1.0, 3.0], loss="squared")
     np.testing.assert_allclose(Samples(twice).least_loss, 0.5)  # half the variance of 1 and 3
     thrice = [[("c1", 1), ("v1", 1)]] * 3 + [[("c1", 1), ("v1", -1)]]

@@ -12,8 +12,8 @@ from functools import partial
 import numpy as np
 
 from ..dynamics.descent import GradientDescent
-from ..measure.floor import Samples
-from ..measure.means import TIE
+from ..measure.floor import Samples, above_least
+from ..measure.means import TIE, mean_losses
 from ..measure.stages import detect
 from ..measure.trajectory import Trajectory
 from ..models.forward import loss_of_each
@@ -93,12 +93,9 @@ def finite_outcome(task, data, signals):
     samples = Samples(task)
     each = loss_of_each(task, data.z.transpose("time", "head", "atom").values)
     series = {name: data[name].transpose("time", ...).values for name in ("w", "A", "z", "margin")}
+    losses = mean_losses(each, samples.evenly, task.hard)
     run = Trajectory(
-        time=data.time.values,
-        loss=samples.excess(each),
-        loss_easy=samples.excess(each, ~task.hard),
-        loss_hard=samples.excess(each, task.hard),
-        **series,
+        time=data.time.values, **series, **above_least(losses, samples.least_loss, samples.evenly, task.hard)
     )
     asked = task.hard & samples.likeliest
     margin = series["margin"][-1][asked]

@@ -5,7 +5,7 @@ A *sample* here is a multiset of tokens; an atom is a sample with a label. Under
 
 import numpy as np
 
-from .means import mean
+from .means import mean_losses
 
 TINY = 1e-12  # a loss above the least possible never falls below this, so that its logarithm can be followed to the end
 
@@ -55,20 +55,11 @@ class Samples:
             least = -sum_up(self.share * np.log(self.label, where=self.label > 0, out=np.zeros_like(self.label)))
         return np.where(least > TINY, least, 0.0)  # what is less is rounding
 
-    def excess(self, each, which=None):
-        """(...,) mean of the loss (..., n) of every atom above the least possible, over all samples or the atoms `which`.
 
-        Every sample counts once.
-        """
-        weight = self.evenly if which is None else self.evenly * which
-        return np.maximum(mean(each, weight) - mean(self.least_loss, weight), TINY)
-
-
-def above_least(series, least, probability, hard):
+def above_least(series, least, weight, hard):
     """`series` with its mean losses (loss, loss_easy, loss_hard) taken above the least possible ones, and `least` with those.
 
-    least, probability, hard  (n,) of every atom
+    least, weight, hard  (n,) of every atom; the weights are those of the means
     """
-    parts = {"loss": probability, "loss_easy": probability * ~hard, "loss_hard": probability * hard}
-    floors = {name: float(mean(least, part)) for name, part in parts.items()}
-    return series | {name: np.maximum(series[name] - floors[name], TINY) for name in parts} | {"least": floors}
+    floors = {name: float(floor) for name, floor in mean_losses(least, weight, hard).items()}
+    return series | {name: np.maximum(series[name] - floors[name], TINY) for name in floors} | {"least": floors}

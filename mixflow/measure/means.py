@@ -10,8 +10,13 @@ TIE = 1e-12
 def averages(margin, weight, hard, each=None):
     """loss, accuracy, loss_easy and loss_hard by name; `each` (…, n) is the loss of every atom, logistic if not given."""
     each = np.logaddexp(0, -np.asarray(margin, float)) if each is None else each
+    return {"accuracy": mean_accuracy(margin, weight), **mean_losses(each, weight, hard)}
+
+
+def mean_losses(each, weight, hard):
+    """loss, loss_easy and loss_hard by name, from the loss (…, n) of every atom."""
     parts = {"loss": weight, "loss_easy": weight * ~hard, "loss_hard": weight * hard}
-    return {"accuracy": mean_accuracy(margin, weight), **{name: mean(each, part) for name, part in parts.items()}}
+    return {name: mean(each, part) for name, part in parts.items()}
 
 
 def mean_loss(margin, weight):

@@ -161,7 +161,7 @@ def _convergence(run, T2, otherwise=""):
     if T2 is None:
         return _none("convergence", otherwise)
     law = decay(run.time, run.loss, T2) | {"smallest_margin_at_end": float(run.margin[-1].min())}
-    if run.least:
+    if run.least.get("loss"):
         law["least_loss"] = run.least["loss"]
     if law["fall"] < FALL:
         reason = f"the loss fell only {law['fall']:.3g}-fold since t = {T2:.6g}: the run stopped early"

@@ -61,8 +61,8 @@ class Trajectory:
         series = {name: dataset[name].transpose("time", ...).values for name in names}
         series["time"] = dataset["time"].values
         if "least_loss" in dataset.coords:  # equal samples with different labels: what is learned is above it
-            least, probability, hard = (dataset[name].values for name in ("least_loss", "probability", "hard"))
-            series = above_least(series, least, probability, hard.astype(bool))
+            least, weight, hard = (dataset[name].values for name in ("least_loss", "probability", "hard"))
+            series = above_least(series, least, weight, hard.astype(bool))
         if not sectors:
             return cls(**series)
         A = dataset["A_sector"].transpose("time", "sector", ...)
