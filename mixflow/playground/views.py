@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from ..measure.floor import Samples
 from ..measure.observables import identifiers
 from ..measure.plane import separating_plane
 from ..models.forward import attention
@@ -153,17 +154,13 @@ def geometry(run):
 
 def _likeliest(task):
     """The task without samples that stand there again with a less likely label: no plane separates a sample from itself."""
-    best = {}
-    for i, atom in enumerate(task.atoms):
-        if atom not in best or task.probabilities[i] > task.probabilities[best[atom]]:
-            best[atom] = i
-    if len(best) == len(task.atoms):
+    kept = np.flatnonzero(Samples(task).likeliest)
+    if len(kept) == len(task.atoms):
         return task
-    kept = list(best.values())
     p = task.probabilities[kept]
     return FiniteTask(
-        features=task.features, atoms=list(best), labels=task.labels[kept], probabilities=p / p.sum(), gram=task.gram,
-        hard=task.hard[kept], names=[task.names[i] for i in kept], loss=task.loss,
+        features=task.features, atoms=[task.atoms[i] for i in kept], labels=task.labels[kept], probabilities=p / p.sum(),
+        gram=task.gram, hard=task.hard[kept], names=[task.names[i] for i in kept], loss=task.loss,
     )  # fmt: skip
 
 
