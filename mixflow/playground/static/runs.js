@@ -8,7 +8,7 @@ const SLOTS = ["main", "other"]; // the page's own run, and one to compare with
 const PATIENCE = 700; // ms after which a run that shows nothing is being compiled
 const KINDS = { symmetric: "22 numbers", gram: "exact Gram reduction", full: "every weight" };
 
-// Events: "show" (slot, run, fresh) whenever a run has grown, "finished" (run), "view" (id) when a view's arrays came.
+// Events: "show" (slot, run) whenever a run has grown, "finished" (run), "view" (id) when a view's arrays came.
 export class Runs extends EventTarget {
   constructor(state, link) {
     super();
@@ -48,7 +48,6 @@ export class Runs extends EventTarget {
   request(slot, controls, again) {
     const text = JSON.stringify(controls);
     if (text === this.asked[slot] && !again) return;
-    if (slot === "main") performance.mark("mixflow:asked");
     if (this.link.send({ type: "run", slot, controls }) === null) return;
     this.asked[slot] = text;
     this.coming[slot] = { id: this.link.number, key: null };
@@ -86,7 +85,6 @@ export class Runs extends EventTarget {
 
   on_done(header, arrays) {
     this.each(header.key, (slot, { run }) => {
-      if (slot === "main") performance.mark("mixflow:last-data");
       run.finish(header, arrays);
       this.show(slot, run);
       this.coming[slot] = null;
@@ -120,9 +118,7 @@ export class Runs extends EventTarget {
   }
 
   show(slot, run) {
-    const fresh = this.shown[slot] !== run;
     this.shown[slot] = run;
-    if (fresh && slot === "main") performance.mark("mixflow:first-data");
     this.tell("show", { slot, run });
   }
 
