@@ -53,7 +53,7 @@ class Estimate:
             f"runs        {self.runs} in {_count(len(self.groups), 'group')} and {_count(self.batches, 'batch')}"
         )
         lines.append(f"core-hours  {self.core_seconds / 3600:.3g}")
-        lines.append(f"wall time   {duration(self.wall_seconds)} on {self.workers} worker{'s' * (self.workers != 1)}")
+        lines.append(f"wall time   {duration(self.wall_seconds)} on {_count(self.workers, 'worker')}")
         lines.append(f"disk        {size(self.bytes)} of {size(self.free)} free")
         return "\n".join(lines)
 

@@ -19,13 +19,7 @@ from ..tasks import FiniteTask, Mixture, NoisyMixture, Sample, task_from_spec, v
 
 SECTIONS = ("task", "transformer", "method")
 # Tasks named by the function of `mf.variants` that makes them, so that its arguments are fields.
-RECIPES = {
-    function.__name__: function
-    for function in (
-        variants.coherent, variants.composed, variants.distractors, variants.imbalanced, variants.label_noise,
-        variants.multiclass, variants.regression, variants.repeated,
-    )
-}  # fmt: skip
+RECIPES = {name: getattr(variants, name) for name in variants.__all__ if name != "NoisyMixture"}
 KINDS = {
     "task": {"mixture": Mixture, "sample": Sample, "finite": FiniteTask, "noisy": NoisyMixture, **RECIPES},
     "transformer": {"transformer": Transformer, "variant": Variant, "vanilla": Vanilla},
