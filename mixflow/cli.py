@@ -13,7 +13,9 @@ def main(arguments=None):
     from .errors import Interrupted, MixflowError
 
     parser = _parser()
-    options = parser.parse_args(arguments)
+    options, unknown = parser.parse_known_args(arguments)
+    if unknown:
+        _refuse(unknown, getattr(options, "parser", parser))
     if not hasattr(options, "command"):
         parser.print_help()
         return DONE
@@ -41,6 +43,14 @@ class _Parser(argparse.ArgumentParser):
         sys.exit(BAD_INPUT)
 
 
+def _refuse(unknown, parser):
+    """Words that no flag took; the nearest flag is named."""
+    from .checks import nearest
+
+    flags = [flag for action in parser._actions for flag in action.option_strings]
+    parser.error(f"unrecognized arguments: {' '.join(unknown)}{nearest(unknown[0], flags)}")
+
+
 def _parser():
     from . import __version__
 
@@ -62,7 +72,7 @@ def _parser():
         )
         for words, settings in module.flags():
             command.add_argument(*words, **settings)
-        command.set_defaults(command=module.run, name=name)
+        command.set_defaults(command=module.run, name=name, parser=command)
     return parser
 
 

@@ -16,7 +16,7 @@ import numpy as np
 
 from ..checks import real, whole
 from ..errors import SpecError
-from ..tasks.mixture import Mixture
+from ..tasks.mixture import CLASS_LIMIT, Mixture
 from .symmetric import SECTORS, atom_types, binomial, expand
 
 ENUMERATED = 12  # classes up to which every atom is evaluated by itself: 49152 atoms, a second
@@ -186,7 +186,7 @@ class Evaluation:
 def construct(*, classes, target_margin=None, width=None, beta=None, B=None, C=None, bias=0.5):
     """The closed-form transformer for `classes` classes, with a certified margin on every sample.
 
-    classes        K, at least 2
+    classes        K, from 2 to 100,000
     target_margin  the margin wanted; without `beta` it sets β, with `beta` it sets the scores. 1 if nothing else is given.
     width          m ≥ K; K if not given, wider networks get zero rows
     beta, B, C     the weights' scales, each at least 0
@@ -199,7 +199,7 @@ def construct(*, classes, target_margin=None, width=None, beta=None, B=None, C=N
     >>> round(net.margin, 12), round(float(net.evaluate().margin.min()), 12)
     (2.0, 2.0)
     """
-    K = whole("classes", classes, least=2, fix="with one class there is nothing to tell apart")
+    K = whole("classes", classes, least=2, most=CLASS_LIMIT, fix="with one class there is nothing to tell apart")
     m = K if width is None else whole("width", width, least=K, fix=f"the scores have rank K = {K}")
     bias = real("bias", bias, least=0, fix="below 0 the neurons need not be on and the margin is not certified")
     given = {"beta": beta, "B": B, "C": C}

@@ -10,6 +10,7 @@ from ..checks import whole
 from ..errors import SpecError
 from .finite import FiniteTask, check_gram, check_probabilities
 
+CLASS_LIMIT = 100_000  # a step of the symmetric model takes memory and time in proportion to K
 ATOM_LIMIT = 4096  # beyond this a list of atoms no longer fits a useful dataset; K = 8 has 2048, K = 9 has 4608
 
 
@@ -17,11 +18,11 @@ ATOM_LIMIT = 4096  # beyond this a list of atoms no longer fits a useful dataset
 class Mixture:
     """K classes; a sample holds the tokens c_k, s_1 v_1, …, s_K v_K and has the label s_k.
 
-    classes  K, at least 1
+    classes  K, from 1 to 100,000
     priors   K class probabilities; uniform if not given
     gram     Γ, the 2K×2K Gram matrix of (c1..cK, v1..vK); identity (orthonormal) if not given
 
-    Raises SpecError for a K below 1, priors that do not sum to one, or a Γ that is not a Gram matrix; `population()` also
+    Raises SpecError for a K out of range, priors that do not sum to one, or a Γ that is not a Gram matrix; `population()` also
     where the K·2^K atoms are too many to list.
 
     >>> Mixture(classes=2).population().names[1]
@@ -34,7 +35,7 @@ class Mixture:
 
     def __post_init__(self):
         put = lambda name, value: object.__setattr__(self, name, value)  # noqa: E731 (the dataclass is frozen)
-        put("classes", whole("classes", self.classes, fix="classes=2 is the paper's task"))
+        put("classes", whole("classes", self.classes, most=CLASS_LIMIT, fix="classes=2 is the paper's task"))
         if self.priors is not None:
             put("priors", tuple(check_probabilities("priors", self.priors, self.classes).tolist()))
         if self.gram is not None:
