@@ -20,7 +20,7 @@ class SpecError(MixflowError, ValueError):
     >>> import mixflow as mf
     >>> mf.Mixture(classes=0)
     Traceback (most recent call last):
-    mixflow.errors.SpecError: classes = 0: expected a whole number of at least 1; classes=2 is the paper's task.
+    mixflow.errors.SpecError: classes = 0: expected a whole number from 1 to 100000; classes=2 is the paper's task.
     """
 
 

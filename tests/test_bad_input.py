@@ -13,7 +13,7 @@ INDEFINITE = np.eye(4) - 2 * np.ones((4, 4))
 @pytest.mark.parametrize(
     ("call", "says"),
     [
-        (lambda: mf.Mixture(0), "classes = 0: expected a whole number of at least 1"),
+        (lambda: mf.Mixture(0), "classes = 0: expected a whole number from 1 to 100000"),
         (lambda: mf.Mixture(-3), "classes = -3"),
         (lambda: mf.Mixture(2.5), "classes = 2.5"),
         (lambda: mf.Mixture(True), "classes = True"),
