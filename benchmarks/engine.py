@@ -14,7 +14,7 @@ import numpy as np
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT))  # time the package beside this folder, installed or not
 
-from mixflow.models.lanes import LANES  # noqa: E402 (after the path)
+from mixflow.engines.lanes import LANES  # noqa: E402 (after the path)
 
 BIAS, LEARNING_RATE = 0.5, 0.1
 
@@ -29,9 +29,9 @@ def engine_call(lanes, steps):
 
     The state has shape (2 heads, 52, lanes); the 52 numbers are w (4), A (16), G_K (16), G_Q (16), rows first.
     """
-    from mixflow.dynamics.descent import descend
-    from mixflow.models.gram import Gram
-    from mixflow.models.transformer import Transformer
+    from mixflow.engines.gram import Gram
+    from mixflow.methods.descent import descend
+    from mixflow.networks.transformer import Transformer
     from mixflow.tasks import Mixture
 
     engine = Gram(Mixture(classes=2).population())

@@ -38,10 +38,11 @@ def flow_side(repeats=15):
     """Seconds, error and work of the flow; the field and its tight final state serve the other sides."""
     from engine import best_of
 
-    from mixflow.dynamics.certificate import certify
-    from mixflow.dynamics.flow import GradientFlow, flow
-    from mixflow.models.gram_field import gram_field
-    from mixflow.models.transformer import Transformer
+    from mixflow.engines.gram_field import gram_field
+    from mixflow.filippov.certificate import certify
+    from mixflow.filippov.flow import flow
+    from mixflow.methods.flow import GradientFlow
+    from mixflow.networks.transformer import Transformer
     from mixflow.tasks import Mixture
 
     field = gram_field(Mixture(2), Transformer(width=WIDTH, omega=OMEGA))
@@ -187,9 +188,10 @@ def seeds_side(width, seeds=20, halvings=10):
     Where a step falls relative to a kink makes single errors jitter, so the order is fitted over all rates.
     """
     from mixflow import GradientDescent, Mixture, Transformer, train_many
-    from mixflow.dynamics.certificate import certify
-    from mixflow.dynamics.flow import GradientFlow, flow
-    from mixflow.models.gram_field import gram_field
+    from mixflow.engines.gram_field import gram_field
+    from mixflow.filippov.certificate import certify
+    from mixflow.filippov.flow import flow
+    from mixflow.methods.flow import GradientFlow
 
     method = GradientFlow(until=UNTIL, rtol=RTOL, save_at=50)
     models = [Transformer(width=width, omega=OMEGA, seed=seed) for seed in range(seeds)]

@@ -17,9 +17,9 @@ if hasattr(os, "sched_setaffinity"):  # one core, before anything starts a pool 
 import numpy as np
 from engine import LANES, best_of, machine, versions
 
-from mixflow.dynamics.descent import descend
-from mixflow.models.symmetric import Symmetric
-from mixflow.models.transformer import Transformer
+from mixflow.engines.symmetric import Symmetric
+from mixflow.methods.descent import descend
+from mixflow.networks.transformer import Transformer
 from mixflow.tasks import Mixture
 
 AIM = 1.15

@@ -3,7 +3,7 @@
 import matplotlib.pyplot as plt
 
 import mixflow as mf
-from mixflow.models.forward import features
+from mixflow.engines.forward import features
 
 task = mf.Mixture(classes=2)
 run = mf.train(task, mf.Transformer(omega=0.3), mf.GradientDescent(0.1, 20_000))

@@ -4,15 +4,16 @@ import json
 
 import numpy as np
 
+from .engines.forward import loss_of_each, margin, preactivation
+from .engines.positions import padded_tokens
+from .engines.symmetric import type_margin, type_preactivation
 from .measure.floor import Samples
 from .measure.means import averages, mean, mean_accuracy
 from .measure.probes import PAIRS, answer_probe, identifier_attention, signal_probes
-from .models.forward import loss_of_each, margin, preactivation
-from .models.positions import padded_tokens
-from .models.symmetric import KINDS, SECTORS, atom_types, binomial, expand, type_margin, type_preactivation
-from .models.variant import Variant
+from .networks.variant import Variant
 from .provenance import provenance
 from .tasks import FiniteTask
+from .tasks.symmetry import KINDS, SECTORS, atom_types, binomial, expand
 
 SCHEMA_VERSION = 1
 HEADS = ("+", "-")

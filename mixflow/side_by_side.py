@@ -6,11 +6,11 @@ from dataclasses import replace
 import numpy as np
 
 from .checks import real, whole
-from .dynamics.descent import GradientDescent
-from .dynamics.flow import GradientFlow
-from .dynamics.three_stage import ThreeStage
 from .errors import SpecError
-from .models.transformer import Transformer
+from .methods.descent import GradientDescent
+from .methods.flow import GradientFlow
+from .methods.three_stage import ThreeStage
+from .networks.transformer import Transformer
 from .training import train
 
 

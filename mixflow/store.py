@@ -13,9 +13,9 @@ from typing import NamedTuple
 import numpy as np
 
 from .dataset import SCHEMA_VERSION, expanded
-from .dynamics import method_from_spec
 from .errors import StoreError
-from .models.specs import network_from_spec
+from .methods import method_from_spec
+from .networks.specs import network_from_spec
 from .tasks import task_from_spec
 
 

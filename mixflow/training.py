@@ -1,9 +1,9 @@
 """The public calls: train one, train many, go on with one. Everything else is in `running`."""
 
 from .checks import whole
-from .dynamics.flow import GradientFlow
-from .dynamics.three_stage import ThreeStage
 from .errors import SpecError
+from .methods.flow import GradientFlow
+from .methods.three_stage import ThreeStage
 from .progress import Progress
 from .running.choose import checked, choose
 from .running.descent import extend_descent, run_descent

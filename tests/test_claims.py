@@ -7,12 +7,12 @@ import pytest
 
 import mixflow as mf
 from mixflow.cli import main
-from mixflow.dynamics import descent
-from mixflow.models.gram import Gram
-from mixflow.theory.claims import REGISTRY, Lab, evaluate
-from mixflow.theory.finding import Finding, interval
-from mixflow.theory.mechanism import compare
-from mixflow.theory.run_claims import check
+from mixflow.engines.gram import Gram
+from mixflow.methods import descent
+from mixflow.paper.theory.claims import REGISTRY, Lab, evaluate
+from mixflow.paper.theory.finding import Finding, interval
+from mixflow.paper.theory.mechanism import compare
+from mixflow.paper.theory.run_claims import check
 
 SHORT = {"seeds": 2, "steps": 8000}
 ON_RUNS = ("neurons-first", "neurons-align", "features-separate", "critical-drives", "learned", "conserved")

@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 
 import mixflow as mf
 from mixflow.cli import main
+from mixflow.engines import forward
 from mixflow.measure import observables
-from mixflow.models import construct as module
-from mixflow.models import forward
-from mixflow.models.construct import construct, every_atom, every_type
+from mixflow.networks import construct as module
+from mixflow.networks.construct import construct, every_atom, every_type
 
 
 @pytest.mark.parametrize("K", range(2, 13))

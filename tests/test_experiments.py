@@ -7,9 +7,9 @@ import math
 import numpy as np
 import pytest
 
-from mixflow import experiments
-from mixflow.experiments.shape import Results, between, equal, near, printed, quiet, shown
-from mixflow.report.tables import csv_table, write_series
+from mixflow.paper import experiments
+from mixflow.paper.experiments.shape import Results, between, equal, near, printed, quiet, shown
+from mixflow.paper.report.tables import csv_table, write_series
 
 ALL = [experiments.experiment(name) for name in experiments.NAMES]
 

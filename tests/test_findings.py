@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from mixflow.experiments.claims_findings import _lonely, classes, gap, main, plateau, sign, survey, threshold
-from mixflow.experiments.claims_stability import main as stability
+from mixflow.paper.experiments.claims_findings import _lonely, classes, gap, main, plateau, sign, survey, threshold
+from mixflow.paper.experiments.claims_stability import main as stability
 
 
 def test_at_three_classes_stage_one_spoils_the_hard_samples():

@@ -7,17 +7,18 @@ import math
 import numpy as np
 import pytest
 
-from mixflow.dynamics import dop853, walk
-from mixflow.dynamics.certificate import certify
-from mixflow.dynamics.descent import GradientDescent
-from mixflow.dynamics.descent import descend as train_steps
-from mixflow.dynamics.flow import GradientFlow, flow
-from mixflow.dynamics.gates import ChatteringError
+from mixflow.engines.gram_field import gram_field
+from mixflow.engines.symmetric import Symmetric
+from mixflow.engines.symmetric_field import symmetric_field
 from mixflow.errors import DivergedError, Interrupted, SpecError
-from mixflow.models.gram_field import gram_field
-from mixflow.models.symmetric import Symmetric
-from mixflow.models.symmetric_field import symmetric_field
-from mixflow.models.transformer import Transformer, draw_weights, embedding
+from mixflow.filippov import dop853, walk
+from mixflow.filippov.certificate import certify
+from mixflow.filippov.flow import flow
+from mixflow.filippov.gates import ChatteringError
+from mixflow.methods.descent import GradientDescent
+from mixflow.methods.descent import descend as train_steps
+from mixflow.methods.flow import GradientFlow
+from mixflow.networks.transformer import Transformer, draw_weights, embedding
 from mixflow.running import flow as running_flow
 from mixflow.tasks import FiniteTask, Mixture
 from mixflow.training import train, train_many

@@ -9,9 +9,9 @@ import twin
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from mixflow.engines import forward
 from mixflow.errors import SpecError
-from mixflow.models import forward
-from mixflow.models.transformer import Transformer, start
+from mixflow.networks.transformer import Transformer, start
 from mixflow.tasks import FiniteTask, Mixture
 
 pytestmark = pytest.mark.filterwarnings("error")

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mixflow.dynamics.gates import OFF, ON, SLIDING, ChatteringError, decide
+from mixflow.filippov.gates import OFF, ON, SLIDING, ChatteringError, decide
 
 TOL = 1e-6
 

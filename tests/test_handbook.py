@@ -224,7 +224,7 @@ def test_versions_agree():
 
 
 def test_results_of_the_readme_are_what_the_claims_measure():
-    from mixflow.theory.claims import Lab, evaluate
+    from mixflow.paper.theory.claims import Lab, evaluate
 
     rows = re.findall(r"^\|[^|]+\|[^|]+\| *(−?[\d.]+) *\| *`mixflow claims ([\w-]+)` *\|$", TEXTS["README.md"], re.M)
     assert len(rows) >= 6

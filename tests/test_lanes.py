@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 import mixflow as mf
+from mixflow.engines.gram import Rows
+from mixflow.engines.lanes import LANES, exp, logistic
 from mixflow.jaxed import jax
-from mixflow.models.gram import Rows
-from mixflow.models.lanes import LANES, exp, logistic
 
 
 @pytest.mark.parametrize("reach", [0.5, 40.0, 700.0])

@@ -8,11 +8,11 @@ import pytest
 from twin import full_descent, loss_and_gradient, twin_descent
 
 import mixflow as mf
+from mixflow.engines import forward
+from mixflow.engines.loss import cost, right, slope
 from mixflow.jaxed import jax
 from mixflow.measure.observables import losses, observe
 from mixflow.measure.separability import feature_margin
-from mixflow.models import forward
-from mixflow.models.loss import cost, right, slope
 
 STATE = ("w", "A", "G_K", "G_Q")
 RATE = mf.GradientDescent(0.1, 300, save_every=50)

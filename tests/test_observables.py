@@ -9,9 +9,9 @@ import xarray as xr
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from mixflow.engines import forward
 from mixflow.measure import observables
-from mixflow.models import forward
-from mixflow.models.transformer import Transformer
+from mixflow.networks.transformer import Transformer
 from mixflow.tasks import FiniteTask, Mixture
 
 pytestmark = pytest.mark.filterwarnings("error")

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 import mixflow as mf
-from mixflow.dynamics import method_from_spec
-from mixflow.models.updates import KINDS
-from mixflow.models.variant_network import VariantNetwork
+from mixflow.engines.updates import KINDS
+from mixflow.engines.variant_network import VariantNetwork
+from mixflow.methods import method_from_spec
 
 TASK, NETWORK = mf.Mixture(2), mf.Transformer(width=16, seed=2)
 # Random values, so that the first gradient moves every weight.

@@ -8,11 +8,11 @@ import shutil
 import pytest
 
 import mixflow as mf
-from mixflow import experiments
 from mixflow.cli import main
-from mixflow.report import records
-from mixflow.report.render import inline_svg, number
-from mixflow.report.verify import agree
+from mixflow.paper import experiments
+from mixflow.paper.report import records
+from mixflow.paper.report.render import inline_svg, number
+from mixflow.paper.report.verify import agree
 
 VOID = {"meta", "br", "img", "link", "hr", "input"}
 
@@ -33,8 +33,8 @@ def use_two(patch):
         "width": small("width", widths=[8, 256, 4096], seeds=3),
     }
     for room in ("reproduce", "verify"):
-        patch.setattr(f"mixflow.report.{room}.NAMES", tuple(chosen))
-        patch.setattr(f"mixflow.report.{room}.experiment", chosen.__getitem__)
+        patch.setattr(f"mixflow.paper.report.{room}.NAMES", tuple(chosen))
+        patch.setattr(f"mixflow.paper.report.{room}.experiment", chosen.__getitem__)
     return chosen
 
 
@@ -82,7 +82,7 @@ def test_two_runs_give_byte_identical_series_and_figures(finished, only_two, tmp
 
 def test_finished_experiments_are_not_run_again(copy, only_two, monkeypatch, capsys):
     ran = []
-    monkeypatch.setattr("mixflow.report.reproduce.perform", lambda *a, **k: ran.append(a[1].name))
+    monkeypatch.setattr("mixflow.paper.report.reproduce.perform", lambda *a, **k: ran.append(a[1].name))
     assert main(["reproduce", "--out", str(copy), "--json"]) == 0
     report = json.loads(capsys.readouterr().out)
     assert ran == []
@@ -126,7 +126,7 @@ def test_verify_finds_an_altered_number(copy, capsys, kind):
 
 
 def test_verify_finds_an_altered_page_and_file(copy, monkeypatch, capsys):
-    monkeypatch.setattr("mixflow.report.verify._again", lambda *a: [])
+    monkeypatch.setattr("mixflow.paper.report.verify._again", lambda *a: [])
     assert main(["verify", str(copy)]) == 0
     page = copy / "report.html"
     page.write_text(page.read_text().replace("0.003296467", "0.002296467"))
@@ -139,8 +139,8 @@ def test_verify_finds_an_altered_page_and_file(copy, monkeypatch, capsys):
 
 def test_a_broken_engine_fails_and_the_report_says_what(tmp_path, only_two, monkeypatch, capsys):
     """The sign of the attention's step flipped: the loss no longer falls to where the mathematics says."""
-    from mixflow.dynamics import descent
-    from mixflow.models.symmetric import Symmetric
+    from mixflow.engines.symmetric import Symmetric
+    from mixflow.methods import descent
 
     true = Symmetric.parameters
     flipped = lambda self, transformers, eta_w, eta_A: true(self, transformers, eta_w, -eta_A)  # noqa: E731
@@ -236,8 +236,8 @@ def test_every_figure_has_an_alternative_text(page):
 
 
 def test_the_card_answers_seven_questions_with_evidence(finished):
-    from mixflow.report.card import card
-    from mixflow.report.reproduce import read_report
+    from mixflow.paper.report.card import card
+    from mixflow.paper.report.reproduce import read_report
 
     rows = card(read_report(finished)[0])
     names = ["Code", "Data", "Splits", "Hardware", "Software versions", "Pseudocode", "Experiment set-up"]
@@ -301,8 +301,8 @@ def test_an_infinite_entry_hides_nothing_beside_it(tmp_path):
     import numpy as np
     import xarray
 
-    from mixflow.report.tables import write_series
-    from mixflow.report.verify import _series
+    from mixflow.paper.report.tables import write_series
+    from mixflow.paper.report.verify import _series
 
     stored = xarray.Dataset({"x": ("i", [np.inf, np.nan, 1.0])})
     write_series(stored, tmp_path / "s")

@@ -7,14 +7,14 @@ import numpy as np
 import pytest
 
 import mixflow as mf
-from mixflow import experiments
 from mixflow.cli import main
-from mixflow.experiments import robustness
-from mixflow.experiments.robustness_rows import Outcome, Row
-from mixflow.experiments.robustness_tasks import DIALS, ROWS, outcomes
-from mixflow.experiments.shape import quiet
 from mixflow.measure.floor import Samples, above_least
 from mixflow.measure.stages import Stage, detect
+from mixflow.paper import experiments
+from mixflow.paper.experiments import robustness
+from mixflow.paper.experiments.robustness_rows import Outcome, Row
+from mixflow.paper.experiments.robustness_tasks import DIALS, ROWS, outcomes
+from mixflow.paper.experiments.shape import quiet
 from mixflow.tasks.variants import imbalanced, label_noise
 
 SEEN = [Stage("neurons", 0.0, 10.0), Stage("attention", 10.0, 200.0), Stage("convergence", 200.0, 2000.0)]
@@ -154,8 +154,8 @@ def test_robustness_runs_when_asked_for_or_with_everything(tmp_path, monkeypatch
         raise KeyboardInterrupt if each.name == "robustness" else RuntimeError
 
     order = sorted(experiments.NAMES, key=lambda name: name != "robustness")  # first, so that nothing else need run
-    monkeypatch.setattr("mixflow.report.reproduce.NAMES", tuple(order))
-    monkeypatch.setattr("mixflow.report.reproduce.perform", note)
+    monkeypatch.setattr("mixflow.paper.report.reproduce.NAMES", tuple(order))
+    monkeypatch.setattr("mixflow.paper.report.reproduce.perform", note)
     with pytest.raises(RuntimeError) if not there else pytest.MonkeyPatch.context():
         main(["reproduce", *words, "--out", str(tmp_path)])
     assert (ran == ["robustness"]) == there

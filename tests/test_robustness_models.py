@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 
 import mixflow as mf
-from mixflow.experiments import robustness_models as rows
 from mixflow.measure.stages import NAMES, detect
-from mixflow.theory.mechanism import final_state, signs
+from mixflow.paper.experiments import robustness_models as rows
+from mixflow.paper.theory.mechanism import final_state, signs
 
 KINDS = {trial.variant: trial for trial in rows.TRIALS}
 

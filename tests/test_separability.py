@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from mixflow.engines import forward
 from mixflow.errors import SpecError
 from mixflow.measure.separability import feature_margin, feature_points, max_margin
-from mixflow.models import forward
 from mixflow.tasks import FiniteTask, Mixture
 
 pytestmark = pytest.mark.filterwarnings("error")

@@ -11,14 +11,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import mixflow
-from mixflow.dynamics import GradientDescent
+from mixflow.engines import forward
 from mixflow.errors import SpecError
 from mixflow.measure import observables
 from mixflow.measure.seeds import interval
 from mixflow.measure.stages import NAMES, Stage, decay, detect, switch_off
 from mixflow.measure.trajectory import Trajectory
-from mixflow.models import forward
-from mixflow.models.transformer import Transformer
+from mixflow.methods import GradientDescent
+from mixflow.networks.transformer import Transformer
 from mixflow.tasks import Mixture
 
 pytestmark = pytest.mark.filterwarnings("error")

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import mixflow as mf
-from mixflow.models.tokens import TokenModel
+from mixflow.engines.tokens import TokenModel
 from mixflow.plot.run import attention_lines
 from mixflow.tasks import task_from_spec
 from mixflow.tasks.variants import (

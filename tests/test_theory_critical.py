@@ -7,16 +7,16 @@ import numpy as np
 import pytest
 
 import mixflow as mf
-from mixflow.dynamics.flow import flow
-from mixflow.experiments.claims_critical import main
-from mixflow.models.gated import pack
-from mixflow.models.gram_field import gram_field
-from mixflow.models.symmetric import expand
-from mixflow.models.symmetric_field import symmetric_field
-from mixflow.theory.comparison import enclosed, sandwich, separation
-from mixflow.theory.critical import CV, VC, Critical, critical, critical_of_run, first_time, plateau_growth
-from mixflow.theory.enclosure import _field, enclose
-from mixflow.theory.intervals import Interval, linear, product, shares
+from mixflow.engines.gated import pack
+from mixflow.engines.gram_field import gram_field
+from mixflow.engines.symmetric_field import symmetric_field
+from mixflow.filippov.flow import flow
+from mixflow.paper.experiments.claims_critical import main
+from mixflow.paper.theory.comparison import enclosed, sandwich, separation
+from mixflow.paper.theory.critical import CV, VC, Critical, critical, critical_of_run, first_time, plateau_growth
+from mixflow.paper.theory.enclosure import _field, enclose
+from mixflow.paper.theory.intervals import Interval, linear, product, shares
+from mixflow.tasks.symmetry import expand
 
 
 @pytest.fixture(scope="module")

@@ -6,15 +6,15 @@ import numpy as np
 import pytest
 
 import mixflow as mf
-from mixflow.experiments.claims_stability import main
+from mixflow.engines.gated import pack
+from mixflow.engines.gram import Gram
+from mixflow.engines.gram_field import gram_field
 from mixflow.jaxed import jax
-from mixflow.models.gated import pack
-from mixflow.models.gram import Gram
-from mixflow.models.gram_field import gram_field
-from mixflow.models.symmetric import expand
-from mixflow.theory import stability as S
-from mixflow.theory.perturbed import seed_growth, two_flows
-from mixflow.theory.symmetry import PARTS, TYPES, basis, project
+from mixflow.paper.experiments.claims_stability import main
+from mixflow.paper.theory import stability as S
+from mixflow.paper.theory.perturbed import seed_growth, two_flows
+from mixflow.paper.theory.symmetry import PARTS, TYPES, basis, project
+from mixflow.tasks.symmetry import expand
 
 NETWORK = mf.Transformer(omega=0.3)
 

@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 
 import mixflow as mf
-from mixflow.dynamics.descent import descend
-from mixflow.experiments import mnist as experiment
-from mixflow.models.full import Full
-from mixflow.models.tokens import TokenModel
-from mixflow.models.transformer import embedding
+from mixflow.engines.full import Full
+from mixflow.engines.tokens import TokenModel
+from mixflow.methods.descent import descend
+from mixflow.networks.transformer import embedding
+from mixflow.paper.experiments import mnist as experiment
 from mixflow.tasks.tokens import Part, Tokens
 
 # the model -----------------------------------------------------------------------------------------------------------

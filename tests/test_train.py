@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 import mixflow as mf
-from mixflow.dynamics import descent
-from mixflow.models.lanes import LANES
+from mixflow.engines.lanes import LANES
+from mixflow.methods import descent
 
 
 def same(a, b):

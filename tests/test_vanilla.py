@@ -8,13 +8,13 @@ import pytest
 from odd import ODD as COHERENT
 
 import mixflow as mf
+from mixflow.engines.vanilla_network import VanillaNetwork
 from mixflow.jaxed import jax
 from mixflow.measure.probes import PAIRS, answer_probe, identifier_attention, linear_probe, signal_probes
 from mixflow.measure.stages import NAMES
-from mixflow.models.vanilla_network import VanillaNetwork
+from mixflow.paper.theory.run_claims import check
 from mixflow.plot.run import plot_run
 from mixflow.summary import summary, table
-from mixflow.theory.run_claims import check
 
 SMALL = mf.Vanilla(layers=2, heads=2, width=8, mlp_width=6, seed=1)
 ODD = replace(COHERENT, gram=None)  # tokens of the NumPy twin are unit vectors

@@ -8,11 +8,11 @@ import pytest
 from odd import ODD
 
 import mixflow as mf
+from mixflow.engines.variant_network import VariantNetwork
 from mixflow.measure.stages import NAMES, detect
-from mixflow.models.transformer import embedding, start
-from mixflow.models.variant_network import VariantNetwork
+from mixflow.networks.transformer import embedding, start
+from mixflow.paper.theory.ablations import ablate
 from mixflow.summary import summary, table
-from mixflow.theory.ablations import ablate
 
 BASE = mf.Transformer(width=16, seed=3)
 METHOD = mf.GradientDescent(0.1, 300, save_every=50)
@@ -178,7 +178,7 @@ def test_the_ablations_in_gram_variables_are_the_same_networks(name, changes, mo
     ):  # one attention draws other weights than two: hand them over
         drawn = mf.train(mf.Mixture(2), variant, mf.GradientDescent(0.1, 1)).dataset.isel(time=0)
         first |= {name: np.broadcast_to(drawn[name].values[:1], first[name].shape) for name in ("A", "G_K", "G_Q")}
-    monkeypatch.setattr("mixflow.theory.ablations.start", lambda *_: first)
+    monkeypatch.setattr("mixflow.paper.theory.ablations.start", lambda *_: first)
     reduced = ablate(mf.Mixture(2), BASE, name, steps=METHOD.steps)
     np.testing.assert_allclose(run.A, reduced["A"], atol=1e-11)
     np.testing.assert_allclose(run.w, reduced["w"], atol=1e-11)

@@ -1,4 +1,4 @@
-"""The code beside the text: the role {source}`mixflow/models/gram.py#Gram.step` links to a page with that line.
+"""The code beside the text: the role {source}`mixflow/engines/gram.py#Gram.step` links to a page with that line.
 
 A page is made of every file that some text points to. A file or a name that does not exist is a warning, so the build fails:
 a moved function cannot leave a dangling pointer behind.

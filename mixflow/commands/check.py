@@ -12,7 +12,7 @@ def flags():
 
 def run(options):
     from .. import load
-    from ..theory.run_claims import check
+    from ..paper.theory.run_claims import check
 
     findings = check(load(options.run))
     return print_verdicts(lambda report: [report(finding) or finding for finding in findings], options.json)

@@ -16,7 +16,7 @@ def flags():
 
 def run(options):
     from ..checks import one_of, whole
-    from ..theory.claims import REGISTRY, Lab, evaluate
+    from ..paper.theory.claims import REGISTRY, Lab, evaluate
 
     lab = Lab(seeds=whole("seeds", options.seeds, least=2))
     names = [one_of("claim", name, tuple(REGISTRY)) for name in options.names] or None

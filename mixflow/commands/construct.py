@@ -26,7 +26,7 @@ def flags():
 
 
 def run(options):
-    from ..theory.mechanism import construction_facts, construction_table
+    from ..paper.theory.mechanism import construction_facts, construction_table
 
     names = ("classes", "target_margin", "width", "beta", "B", "C", "bias")
     facts = construction_facts({name: getattr(options, name) for name in names})

@@ -29,8 +29,8 @@ def flags():
 
 
 def run(options):
-    from ..report.reproduce import one_name, reproduce
-    from ..report.words import outcome
+    from ..paper.report.reproduce import one_name, reproduce
+    from ..paper.report.words import outcome
 
     changed = {"mnist": {"source": options.mnist}} if options.mnist else {}
     only = [one_name(name) for name in options.only or ()]
@@ -40,12 +40,12 @@ def run(options):
 
 
 def _experiments():
-    from ..experiments import NAMES
+    from ..paper.experiments import NAMES
 
     return ", ".join(NAMES)
 
 
 def _optional():
-    from ..experiments import OPTIONAL
+    from ..paper.experiments import OPTIONAL
 
     return ", ".join(OPTIONAL)

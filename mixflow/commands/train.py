@@ -121,8 +121,8 @@ def _method(options):
 
 def _switch(text):
     """A stage's end: "100" is a duration, "loss:1e-3" an event."""
-    from ..dynamics.three_stage import Until
     from ..errors import SpecError
+    from ..methods.three_stage import Until
 
     try:
         if ":" not in text:

@@ -18,9 +18,9 @@ def flags():
 
 
 def run(options):
-    from ..report.reproduce import one_name
-    from ..report.verify import verify
-    from ..report.words import comparison
+    from ..paper.report.reproduce import one_name
+    from ..paper.report.verify import verify
+    from ..paper.report.words import comparison
 
     only = [one_name(name) for name in options.only or ()]
     rows = verify(options.report, only=only, note=lambda text: print(text, file=sys.stderr))

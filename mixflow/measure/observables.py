@@ -6,9 +6,9 @@ dataset, with names on every axis.
 
 import numpy as np
 
+from ..engines import forward
+from ..engines.forward import features as attention_features  # φ_h(a), (..., head, atom, F)
 from ..errors import SpecError
-from ..models import forward
-from ..models.forward import features as attention_features  # φ_h(a), (..., head, atom, F)
 from .means import averages, mean_accuracy
 
 

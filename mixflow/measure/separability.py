@@ -26,9 +26,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..checks import one_of
+from ..engines.forward import CHUNK, features
 from ..errors import SpecError
-from ..models.forward import CHUNK, features
-from ..models.transformer import embedding
+from ..networks.transformer import embedding
 
 
 @dataclass(frozen=True)

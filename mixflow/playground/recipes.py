@@ -4,8 +4,8 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from ..dynamics import GradientDescent, GradientFlow, ThreeStage
-from ..models.construct import construct
+from ..methods import GradientDescent, GradientFlow, ThreeStage
+from ..networks.construct import construct
 from ..tasks import Mixture, variants
 
 SAVES = 1000  # states kept of a run: more than a screen has columns

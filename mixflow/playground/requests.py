@@ -5,7 +5,7 @@ import math
 from dataclasses import dataclass
 
 from ..errors import SpecError
-from ..models.transformer import Transformer
+from ..networks.transformer import Transformer
 from .controls import CONTROLS, MOST_STEPS
 from .recipes import CONSTRUCTIONS, METHODS, TASKS, Call
 

@@ -2,13 +2,13 @@
 
 import numpy as np
 
+from ..engines.forward import attention
 from ..measure.floor import Samples
 from ..measure.observables import identifiers
 from ..measure.plane import separating_plane
-from ..models.forward import attention
-from ..models.symmetric import atom_types
 from ..plot.run import attention_lines
 from ..tasks import FiniteTask
+from ..tasks.symmetry import atom_types
 
 SINGLE = np.float32  # what is only drawn; the numbers in the read-out stay in double precision
 OFF, ON, SLIDING = 0, 1, 2

@@ -1,23 +1,24 @@
 """Which model serves: the cheapest exact one, or the one asked for, or a sentence that says why it cannot."""
 
 from ..checks import one_of
-from ..dynamics.descent import GradientDescent
-from ..dynamics.flow import GradientFlow
-from ..dynamics.optimizers import Optimizer
-from ..dynamics.three_stage import ThreeStage
+from ..engines.coordinates import Coordinates
+from ..engines.full import Full
+from ..engines.gram import Gram
+from ..engines.own import OwnNetwork
+from ..engines.symmetric import Symmetric
+from ..engines.tokens import TokenModel
+from ..engines.trained import Trained
+from ..engines.vanilla_network import VanillaNetwork
+from ..engines.variant_network import VariantNetwork
 from ..errors import SpecError
-from ..models.coordinates import Coordinates
-from ..models.full import Full
-from ..models.gram import Gram
-from ..models.own import Network, OwnNetwork
-from ..models.symmetric import Symmetric
-from ..models.tokens import TokenModel
-from ..models.trained import Trained
-from ..models.transformer import Transformer
-from ..models.vanilla import Vanilla
-from ..models.vanilla_network import VanillaNetwork
-from ..models.variant import Variant
-from ..models.variant_network import VariantNetwork
+from ..methods.descent import GradientDescent
+from ..methods.flow import GradientFlow
+from ..methods.optimizers import Optimizer
+from ..methods.three_stage import ThreeStage
+from ..networks.own import Network
+from ..networks.transformer import Transformer
+from ..networks.vanilla import Vanilla
+from ..networks.variant import Variant
 from ..tasks import FiniteTask, Mixture, Mnist, NoisyMixture, Sample
 from . import MODELS
 

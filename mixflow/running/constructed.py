@@ -1,7 +1,7 @@
 """A network that was written down, as a Run: one state at time 0, so that whatever looks at trained networks can look at it."""
 
 from ..dataset import build
-from ..models.transformer import Transformer
+from ..networks.transformer import Transformer
 from ..store import Run
 
 

@@ -6,8 +6,8 @@ from dataclasses import replace
 import numpy as np
 
 from ..dataset import build
-from ..dynamics.descent import GradientDescent, descend
 from ..errors import DivergedError, Interrupted, SpecError
+from ..methods.descent import GradientDescent, descend
 from ..progress import Progress
 from ..store import Run
 from .choose import choose

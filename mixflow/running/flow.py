@@ -6,12 +6,12 @@ import time as clock
 import numpy as np
 
 from ..dataset import build
-from ..dynamics.certificate import certify
-from ..dynamics.flow import flow
-from ..dynamics.gates import ChatteringError
+from ..engines.gram_field import gram_field
+from ..engines.symmetric_field import symmetric_field
 from ..errors import DivergedError, Interrupted
-from ..models.gram_field import gram_field
-from ..models.symmetric_field import symmetric_field
+from ..filippov.certificate import certify
+from ..filippov.flow import flow
+from ..filippov.gates import ChatteringError
 from ..progress import Progress
 from ..store import Run
 

@@ -9,11 +9,11 @@ from dataclasses import replace
 import numpy as np
 
 from ..dataset import SCHEMA_VERSION, build
-from ..dynamics.descent import descend
-from ..dynamics.flow import SAVES, GradientFlow
-from ..dynamics.gates import ChatteringError
-from ..dynamics.three_stage import ThreeStage, Until
 from ..errors import DivergedError, SpecError
+from ..filippov.gates import ChatteringError
+from ..methods.descent import descend
+from ..methods.flow import SAVES, GradientFlow
+from ..methods.three_stage import ThreeStage, Until
 from ..provenance import provenance
 from .flow import run_flow
 from .three_stage import run_three_stage

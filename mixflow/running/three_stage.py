@@ -7,16 +7,18 @@ from functools import partial
 import numpy as np
 
 from ..dataset import build
-from ..dynamics.descent import GradientDescent, descend
-from ..dynamics.flow import GradientFlow, flow
-from ..dynamics.three_stage import Until, limit, steps_within
+from ..engines.forward import loss_of_each, margin, preactivation
+from ..engines.symmetric import type_margin
 from ..errors import DivergedError, Interrupted, SpecError
+from ..filippov.flow import flow
 from ..measure.means import mean, mean_loss
 from ..measure.separability import feature_margin
-from ..models.forward import loss_of_each, margin, preactivation
-from ..models.symmetric import expand, type_margin
+from ..methods.descent import GradientDescent, descend
+from ..methods.flow import GradientFlow
+from ..methods.three_stage import Until, limit, steps_within
 from ..progress import Progress
 from ..store import Run
+from ..tasks.symmetry import expand
 from .flow import certified, event_variables, field_of, unpacked
 
 

@@ -8,12 +8,12 @@ import math
 import numpy as np
 
 from ..checks import nearest, one_of
-from ..dynamics import GradientDescent, GradientFlow, Optimizer, ThreeStage, method_from_spec
 from ..errors import SpecError
-from ..models.specs import network_from_spec
-from ..models.transformer import Transformer
-from ..models.vanilla import Vanilla
-from ..models.variant import Variant
+from ..methods import GradientDescent, GradientFlow, Optimizer, ThreeStage, method_from_spec
+from ..networks.specs import network_from_spec
+from ..networks.transformer import Transformer
+from ..networks.vanilla import Vanilla
+from ..networks.variant import Variant
 from ..running import MODELS
 from ..tasks import FiniteTask, Mixture, NoisyMixture, Sample, task_from_spec, variants
 

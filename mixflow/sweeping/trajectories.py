@@ -9,14 +9,15 @@ import numpy as np
 
 from ..dataset import EXPAND_LIMIT, HEADS
 from ..dataset import build as build_dataset
-from ..dynamics.descent import descend
+from ..engines.forward import loss_of_each, margin, preactivation
+from ..engines.symmetric import type_margin, type_preactivation
 from ..errors import DivergedError
 from ..measure.means import averages, mean, mean_accuracy
-from ..models.forward import loss_of_each, margin, preactivation
-from ..models.symmetric import KINDS, SECTORS, atom_types, expand, type_margin, type_preactivation
+from ..methods.descent import descend
 from ..running.choose import choose
 from ..running.flow import run_flow
 from ..running.three_stage import run_three_stage
+from ..tasks.symmetry import KINDS, SECTORS, atom_types, expand
 from .fields import STEPWISE, make
 
 REDUCED = ("gram", "full", "symmetric")  # models whose states are w, A, G_K and G_Q between features

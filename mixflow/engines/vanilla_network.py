@@ -1,0 +1,106 @@
+"""The standard transformer's weights (Equinox layers) and forward pass, and what is watched of it (docs/mathematics.md §13).
+
+D = width of the residual stream, H heads, N layers, n atoms, L positions (the longest atom's; shorter ones are masked).
+"""
+
+import math
+
+import numpy as np
+
+from ..jaxed import jax
+from ..networks.transformer import embedding
+from .positions import attend, padded_tokens
+from .variant_network import logistic_loss
+
+
+class VanillaNetwork:
+    """Weights are a tree of Equinox layers; the forward pass is written out, because attention scores must be seen."""
+
+    def __init__(self, task, vanilla):
+        self.task, self.vanilla = task, vanilla
+        feature, coefficient, self.present = padded_tokens(task)
+        self.features = embedding(task).T  # (F, d)
+        self.tokens = coefficient[..., None] * self.features[feature]  # (n, L, d)
+
+    @property
+    def key(self):
+        """What the compiled program depends on: everything but the seed."""
+        spec = {**self.vanilla.spec(), "seed": 0}
+        arrays = (self.tokens, self.present, self.task.labels)
+        return tuple(spec.items()), *((array.shape, array.tobytes()) for array in arrays)
+
+    def start(self, vanilla):
+        """Initial (weights, fixed)."""
+        import equinox as eqx
+
+        D, M = vanilla.width, vanilla.mlp_width
+        key, random = jax().random.key(vanilla.seed), jax().random
+        linear = lambda key, inputs, outputs, bias=True: eqx.nn.Linear(inputs, outputs, use_bias=bias, key=key)  # noqa: E731
+
+        def layer(key):
+            keys = random.split(key, 6)
+            made = {name: linear(k, D, D, bias=False) for name, k in zip(("query", "key", "value", "output"), keys)}
+            made |= {"rise": linear(keys[4], D, M), "fall": linear(keys[5], M, D)}
+            if vanilla.layer_norm:
+                made |= {"norm_attention": eqx.nn.LayerNorm(D), "norm_mlp": eqx.nn.LayerNorm(D)}
+            return made
+
+        keys = random.split(key, vanilla.layers + 2)
+        weights = {
+            "embed": linear(keys[0], self.tokens.shape[-1], D, bias=False),
+            "read": linear(keys[1], D, 1),
+            "layers": eqx.filter_vmap(layer)(keys[2:]),  # every array of a layer with the layers as first axis
+        }
+        if vanilla.layer_norm:
+            weights["norm"] = eqx.nn.LayerNorm(D)
+        return jax().tree.map(np.asarray, eqx.filter(weights, eqx.is_inexact_array)), {}
+
+    def forward(self, weights):
+        """F (n,), and by layer: scores (N, n, H, key, query), pre-activations (N, n, L, M), means of the stream (N+1, n, D)."""
+        J = jax()
+        jnp = J.numpy
+        each = lambda function, x: J.vmap(J.vmap(function))(x)  # noqa: E731 (over atoms and positions)
+        norm = lambda layer, name, x: each(layer[name], x) if self.vanilla.layer_norm else x  # noqa: E731
+        share = self.present / self.present.sum(axis=1, keepdims=True)
+        mean = lambda x: jnp.einsum("nl,nld->nd", share, x)  # noqa: E731
+        split = lambda x: x.reshape(*x.shape[:2], self.vanilla.heads, -1)  # noqa: E731
+
+        def block(x, layer):
+            y = norm(layer, "norm_attention", x)
+            q, k, v = (split(each(layer[name], y)) for name in ("query", "key", "value"))
+            S = jnp.einsum("nkhd,nqhd->nhkq", k, q) / math.sqrt(self.vanilla.head_width)
+            P = attend(S, self.present[:, None])
+            mixed = jnp.einsum("nkhd,nhkq->nqhd", v, P).reshape(x.shape)
+            x = x + each(layer["output"], mixed)
+            z = each(layer["rise"], norm(layer, "norm_mlp", x))
+            x = x + each(layer["fall"], J.nn.relu(z))
+            return x, (S, z, mean(x))
+
+        x = each(weights["embed"], jnp.asarray(self.tokens))
+        first = mean(x)
+        x, (S, z, later) = J.lax.scan(block, x, weights["layers"])  # one compiled block for any number of layers
+        F = each(weights["read"], norm(weights, "norm", x))
+        return mean(F)[:, 0], S, z, jnp.concatenate([first[None], later])
+
+    def gradient(self, weights, fixed, weight):
+        """Of the loss with `weight` on each atom."""
+        return jax().grad(lambda x: logistic_loss(self.task, self.forward(x)[0], weight))(weights)
+
+    def observe(self, weights, fixed):
+        """What stage detection and the probes read.
+
+        answer  (n,) F
+        w       (F,) the read-out applied to each feature's embedding: the direct path from token to answer
+        A       (N, n, H, key, query) scores between the tokens of each atom, minus the mean over the query's keys, because
+                a shift common to all keys changes nothing; 0 where there is no token
+        z       (N, n) the largest pre-activation of the layer's MLP on the atom: at or below 0 the layer is off there
+        stream  (N+1, n, D) mean of the residual stream over the tokens, after the embedding and after every layer
+        """
+        jnp = jax().numpy
+        F, S, z, stream = self.forward(weights)
+        key, query = self.present[:, None, :, None], self.present[:, None, None, :]
+        S = jnp.where(key, S, 0.0)
+        A = jnp.where(key & query, S - S.sum(axis=3, keepdims=True) / key.sum(axis=2, keepdims=True), 0.0)
+        top = jnp.where(self.present[..., None], z, -jnp.inf).max(axis=(2, 3))
+        w = weights["read"].weight @ weights["embed"].weight @ self.features.T
+        return {"answer": F, "w": w[0], "A": A, "z": top, "stream": stream}

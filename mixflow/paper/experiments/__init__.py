@@ -1,0 +1,27 @@
+"""One file for each figure or question, all of one shape (`shape.Experiment`): config with reasons -> run -> verdict, figures."""
+
+# In the order of the report. Modules are imported when asked for, so that `mixflow --help` needs none of them.
+_HOME = {
+    "simultaneous": "simultaneous",
+    "three-stage": "three_stage",
+    "flow": "flow",
+    "width": "width",
+    "geometry": "geometry",
+    "classes": "classes",
+    "construction": "construction",
+    "mnist": "images",
+    "claims": "claims",
+    "robustness": "robustness",
+}
+NAMES = tuple(_HOME)
+# Questions beyond the paper that take longer than all of the paper's together: run when asked for by name, or with all in full.
+OPTIONAL = ("robustness",)
+
+
+def experiment(name):
+    """The experiment of this name."""
+    from importlib import import_module
+
+    from ...checks import one_of
+
+    return import_module(f".{_HOME[one_of('experiment', name, NAMES)]}", __name__).EXPERIMENT

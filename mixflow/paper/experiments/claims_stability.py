@@ -1,0 +1,133 @@
+"""Do the classes stay equal? Growth of perturbations by symmetry type for K = 2 … 6, and the asymmetry of finite-width seeds.
+
+python -m mixflow.paper.experiments.claims_stability --out results                         K = 2 … 6, a quarter of an hour
+python -m mixflow.paper.experiments.claims_stability 2 3 --widths 4096 --out results       half a minute
+"""
+
+import argparse
+import json
+from dataclasses import replace
+
+import numpy as np
+
+from ...checks import whole
+from ...errors import MixflowError
+from ...methods.descent import GradientDescent
+from ...networks.transformer import Transformer
+from ...store import make_folder, write_whole
+from ...tasks.mixture import Mixture
+from ...training import train_many
+from ..theory.finding import interval
+from ..theory.perturbed import seed_growth, two_flows
+from ..theory.stability import linearised
+from .learning_time import point
+
+NETWORK = Transformer(omega=0.3, bias=0.5)
+CLASSES, WIDTHS = (2, 3, 4, 5, 6), (4096, 2**20)
+RATE = 0.1
+SAVES = 40
+
+
+def growth(classes, *, network=NETWORK, factor=1.2, points=200, widths=WIDTHS, seeds=4):
+    """Growth of the scores' asymmetry to `factor` times the learning time, by type.
+
+    linear  the linearised flow: growth and the worst start's growth over time, and how good the linearisation is
+    seeds   {width: {type: (run, time)}} of networks trained by descent, whose start is a perturbation of size 1/√width
+    """
+    task = Mixture(classes=classes)
+    learned = point(classes, network.omega, network.bias, certificate=False)["time"]
+    until = factor * learned
+    found = linearised(task, network, until, points=points)
+    linear = {
+        ", ".join(kind): {
+            "growth": one.growth.tolist(), "most": one.most.tolist(), "coupling": one.coupling, "slack": one.slack
+        }
+        for kind, one in found.items()
+    }  # fmt: skip
+    result = {"classes": classes, "learned": learned, "until": until, "time": found["equal", "mirror"].time.tolist()}
+    return result | {"linear": linear, "seeds": measured(task, network, until, widths, seeds)}
+
+
+def measured(task, network, until, widths, seeds):
+    """The growth in networks like `network` of each width, by descent; all in one batch."""
+    if not widths:
+        return {}
+    steps = int(until / RATE)
+    networks = [replace(network, width=width, seed=seed) for width in widths for seed in range(seeds)]
+    batch = train_many(task, networks, GradientDescent(RATE, steps, max(1, steps // SAVES)))
+    ratio = seed_growth(task, batch.A.values)
+    parts = {width: slice(i * seeds, (i + 1) * seeds) for i, width in enumerate(widths)}
+    return {
+        "time": batch.time.values.tolist(),
+        **{str(w): {", ".join(kind): x[part].tolist() for kind, x in ratio.items()} for w, part in parts.items()},
+    }
+
+
+def agreement(classes, until, *, network=NETWORK, points=150, moments=8, size=1e-6):
+    """{type: (moments,) |difference| of two flows from the linearised flow, relative to the perturbation}; one random start."""
+    task, found = Mixture(classes=classes), {}
+    for kind, one in linearised(task, network, until, points=points).items():
+        at = np.linspace(0, len(one.time) - 1, moments + 1).astype(int)[1:]
+        start = np.random.default_rng(0).standard_normal(len(one.spread)) * one.spread
+        there, _ = two_flows(task, network, kind, start, one.time[at], size=size)
+        expected = one.map[at] @ start
+        far = np.linalg.norm(there - expected, axis=1) / np.linalg.norm(expected, axis=1)
+        found[", ".join(kind)] = {"time": one.time[at].tolist(), "difference": far.tolist()}
+    return found
+
+
+def table(result):
+    """One line for each type: at the end, the linearised flow and the seeds' mean with its interval."""
+    widths = [name for name in result["seeds"] if name != "time"]
+    lines = [
+        f"K = {result['classes']}, t = {result['until']:.5g}",
+        f"  {'type':18} linear    worst   coupling  slack   " + "   ".join(f"width {w}".ljust(26) for w in widths),
+    ]
+    for kind, one in result["linear"].items():
+        seeds = []
+        for width in widths:
+            if kind in result["seeds"][width]:
+                mean, low, high = interval([path[-1] for path in result["seeds"][width][kind]])
+                seeds.append(f"{mean:8.1f} [{low:.1f}, {high:.1f}]".ljust(26) if low is not None else f"{mean:8.1f}")
+        numbers = f"{one['growth'][-1]:8.2f} {one['most'][-1]:8.2f}   {one['coupling']:6.2f}   {one['slack']:.0e}   "
+        lines.append(f"  {kind:18} {numbers}" + "   ".join(seeds))
+    return "\n".join(lines)
+
+
+def main(arguments=None):
+    """Compute, print, write the numbers and the figure."""
+    from ...plot.stability import plot_stability
+    from ...plot.style import save
+
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("classes", nargs="*", type=int, metavar="K", help="numbers of classes (default: 2 3 4 5 6)")
+    parser.add_argument("--widths", nargs="*", type=int, default=list(WIDTHS), help="of the networks beside it")
+    parser.add_argument("--seeds", type=int, default=4, help="networks for each width")
+    parser.add_argument("--points", type=int, default=200, help="of the linearised flow's time grid")
+    parser.add_argument("--agreement", action="store_true", help="also two flows beside the linearised one, by type")
+    parser.add_argument("--out", default="results", help="folder for the figure and the numbers")
+    options = parser.parse_args(arguments)
+    try:
+        make_folder(options.out)
+        classes = [
+            whole("K", K, least=2, most=8, fix="atoms are listed one by one") for K in options.classes or CLASSES
+        ]
+    except MixflowError as error:
+        parser.error(str(error))
+    results = []
+    for K in classes:
+        results.append(growth(K, widths=options.widths, seeds=options.seeds, points=options.points))
+        print(table(results[-1]), flush=True)
+        if options.agreement:
+            results[-1]["agreement"] = agreement(K, results[-1]["until"])
+            for kind, one in results[-1]["agreement"].items():
+                far = " ".join(f"{t:.0f}: {x:.0e}" for t, x in zip(one["time"], one["difference"], strict=True))
+                print(f"  two flows, {kind:18} {far}", flush=True)
+        write_whole(f"{options.out}/stability.json", json.dumps(results).encode())
+    written = save(plot_stability(results), f"{options.out}/stability")
+    print("written: " + ", ".join(map(str, [f"{options.out}/stability.json", *written])))
+    return results
+
+
+if __name__ == "__main__":
+    main()

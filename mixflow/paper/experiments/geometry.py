@@ -1,0 +1,126 @@
+"""Easy and hard samples, and the geometry of the attention features: from inseparable to separated."""
+
+import math
+
+import numpy as np
+
+from ...engines.forward import features
+from ...measure.seeds import interval, mean_interval
+from ...measure.separability import feature_margin
+from ...measure.stages import detect
+from ...methods.descent import GradientDescent
+from ...networks.transformer import Transformer
+from ...plot.geometry import plot_margins, plot_plane
+from ...tasks.mixture import Mixture
+from ...training import train, train_many
+from .shape import Experiment, Picture, Results, Setting, between, equal, near, shown
+
+CONFIG = {
+    "learning_rate": Setting(0.1, "the paper's"),
+    "omega": Setting(0.3, "as in the simultaneous experiment"),
+    "bias": Setting(0.5, "as in the simultaneous experiment"),
+    "steps": Setting(20_000, "as in the simultaneous experiment"),
+    "times": Setting(120, "logarithmically spaced times at which the exact maximum margin is computed", full=400),
+    "width": Setting(256, "finite transformers whose seeds give the interval of the feature margin"),
+    "seeds": Setting(6, "enough for a t-interval", full=24),
+}
+
+
+def run(settings, progress):
+    """One run at infinite width; the attention features of all eight samples along it, and their exact maximum margins."""
+    import xarray
+
+    task = Mixture(2)
+    method = GradientDescent(settings["learning_rate"], settings["steps"], save_every=10)
+    common = {"omega": settings["omega"], "bias": settings["bias"]}
+    limit = train(task, Transformer(width=math.inf, **common), method, progress=progress)
+    data = limit.dataset
+    pick = np.unique(np.geomspace(1, len(data.time) - 1, settings["times"]).astype(int))
+    some = data.isel(time=np.concatenate([[0], pick]))
+    phi = features(task, some.A.values)[:, 0]  # head +: (time, atom, feature)
+    hard = task.population().hard
+    series = xarray.Dataset(
+        {
+            "identifier": (("time", "atom"), phi[..., :2].sum(-1), {"long_name": "attention on the identifier, head +"}),
+            "vote": (("time", "atom"), phi[..., 2:].sum(-1), {"long_name": "attention-weighted sum of the signs, head +"}),
+            "margin_hard": ("time", feature_margin(task, some.A.values), {"long_name": "maximum margin of the hard samples"}),
+            "margin_all": ("time", feature_margin(task, some.A.values, samples="all"), {"long_name": "the same, all samples"}),
+            "output_easy": ("time", some.margin.values[:, ~hard].min(1), {"long_name": "smallest y·F of the easy samples"}),
+            "output_hard": ("time", some.margin.values[:, hard].min(1), {"long_name": "smallest y·F of the hard samples"}),
+        },
+        coords={"time": some.time.values, "atom": data.atom.values, "label": ("atom", data.label.values), "hard": ("atom", hard)},
+    )  # fmt: skip
+    finite = [Transformer(width=settings["width"], seed=seed, **common) for seed in range(settings["seeds"])]
+    many = train_many(task, finite, method, progress=progress)
+    ends = feature_margin(task, many.A[:, -1].values)
+    stages = [detect(many.isel(run=i)) for i in range(len(finite))]
+    return Results(
+        runs={"mean-field": limit},
+        series={"features": series},
+        facts={"ends": ends, "stages": stages, "width": settings["width"], "bias": settings["bias"]},
+    )
+
+
+def verdict(results):
+    """Inseparable at the start and through stage 1; separated at the end of the attention stage; easy samples first."""
+    limit, series, facts = results.runs["mean-field"], results.series["features"], results.facts
+    T1, T2 = (limit.stages[i].end or math.nan for i in (0, 1))
+    at = lambda name, t: float(np.interp(t, series.time.values, series[name].values))  # noqa: E731
+    data = limit.dataset
+    hard = results.series["features"].hard.values
+    exact = lambda t, chosen: float(np.interp(t, data.time.values, data.margin.values[:, chosen].min(axis=1)))  # noqa: E731
+    mean, low, high = mean_interval(facts["ends"])
+    switch = interval(facts["stages"])["neurons", "end"]
+    where = f"mean over seeds at width {facts['width']}"
+    return [
+        equal("start", "feature margin of the hard samples at the start: exactly", f"{float(series.margin_hard[0]):g}", 0),
+        equal("start all", "feature margin of all samples at the start: exactly", f"{float(series.margin_all[0]):g}", 0),
+        between("T1", "feature margin of the hard samples when the first neuron switches off", at("margin_hard", T1), None, 1e-3),
+        near("easy T1", "smallest y·F of the easy samples then: 2b", exact(T1, ~hard), 2 * facts["bias"], 0.01),
+        between("hard T1", "largest |y·F| of the hard samples then", abs(exact(T1, hard)), None, 1e-3),
+        between("T2", "feature margin of the hard samples at the end of the attention stage", at("margin_hard", T2), 0.2, None),
+        shown("end", "feature margin of the hard samples at the end", series.margin_hard[-1]),
+        shown("end all", "feature margin of all samples at the end", series.margin_all[-1]),
+        between("end output", "smallest y·F over all samples at the end", data.margin.values[-1].min(), 1.0, None),
+        between("seeds", f"feature margin of the hard samples at the end, {where}", mean, 0.2, None, low=low, high=high),
+        shown("seeds T1", f"first switch-off, {where}", switch.mean, low=switch.low, high=switch.high),
+    ]  # fmt: skip
+
+
+def figures(results):
+    """The neuron's own plane at four times, and the margins over time."""
+    limit, series = results.runs["mean-field"], results.series["features"]
+    T1, T2 = (limit.stages[i].end or math.nan for i in (0, 1))
+    times = {"start": 0.0, "end of neurons": T1, "end of attention": T2, "end": float(series.time[-1])}
+    planes = Picture(
+        "plane",
+        "Each sample as head + sees it: how much attention its identifier gets, and the attention-weighted sum of its signs. By "
+        "symmetry the neuron sees nothing else; the dashed line is where it switches on. At first the hard samples of both "
+        "labels lie on one point, so no neuron can tell them apart; attention pulls them apart.",
+        "Four scatter plots of eight samples. At the start and at the end of the neuron stage the hard samples of both labels "
+        "coincide in the middle, with easy ones above and below. At the end of the attention stage hard positive samples have "
+        "moved to the right and hard negative ones to the left, and at the end they are far apart.",
+        plot_plane(series, limit, times),
+    )
+    margins = Picture(
+        "margins",
+        "Above, the smallest output margin of easy and hard samples. Below, the exact maximum margin any neurons could reach on "
+        "the attention features: zero until the attention moves.",
+        "Two panels over logarithmic time with shaded stages. The easy samples' margin grows from the start, the hard samples' "
+        "stays at zero until the end of the attention stage; the feature margin rises from 0 to 0.48 just before that.",
+        plot_margins(series, limit.stages),
+    )
+    return [planes, margins]
+
+
+EXPERIMENT = Experiment(
+    name="geometry",
+    title="Easy and hard samples, and the geometry of the attention features",
+    question="What does attention change so that the hard samples, which no neuron could separate, become separable?",
+    section="§5, What training does",
+    config=CONFIG,
+    run=run,
+    verdict=verdict,
+    figures=figures,
+    seconds=(10.0, 20.0),
+)

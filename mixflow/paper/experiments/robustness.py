@@ -1,0 +1,249 @@
+"""Beyond the theorem: does the three-stage picture survive when the task, the model or the optimiser is another one?"""
+
+import math
+
+import numpy as np
+
+from ...checks import one_of
+from ...plot.robustness import plot_variant
+from . import robustness_models, robustness_tasks
+from .robustness_rows import Row
+from .robustness_words import LEARNED, MOST, answer, facts, words
+from .shape import Experiment, Picture, Results, Setting, between, equal, shown
+
+BASE = robustness_tasks.BASE
+# Each has ROWS, MORE (what the full version adds) and SEARCHES (for thresholds).
+SOURCES = (robustness_tasks, robustness_models)
+ROWS = [row for source in SOURCES for row in source.ROWS]
+MORE = [row for source in SOURCES for row in source.MORE]
+SEARCHES = [dial for source in SOURCES for dial in source.SEARCHES]
+
+CONFIG = {
+    "seeds": Setting(10, "the least that tells 'nearly always' from 'mostly'", full=30),
+    "halvings": Setting(4, "finds a threshold to a sixteenth of the range", full=7),
+    "more": Setting(False, "the quick version tries a few strengths of each variant", full=True),
+    "variants": Setting([], "all of them; a list of names runs these and the base case"),
+}
+
+
+def run(settings, progress):
+    """Every row over all seeds, then the searches for thresholds."""
+    for name in settings["variants"]:
+        one_of("variants", name, tuple(dict.fromkeys(row.variant for row in ROWS)))
+    chosen = lambda name: not settings["variants"] or name in settings["variants"]  # noqa: E731
+    rows = [row for row in [*ROWS, *(MORE if settings["more"] else [])] if row.group == "base" or chosen(row.variant)]
+    needed = {row.base for row in rows} | {BASE}
+    rows = [row for row in rows if row.group != "base" or row.variant in needed]
+    order = {variant: i for i, variant in enumerate(dict.fromkeys(row.variant for row in rows))}
+    rows.sort(key=lambda row: (order[row.variant], row.strength if not isinstance(row.strength, str) else 0))
+    searches = [dial for dial in SEARCHES if chosen(dial.variant)]
+    seeds, full = range(settings["seeds"]), settings["more"]
+    total = len(rows) + len(searches) * (1 + settings["halvings"])
+    found = []
+    for row in rows:
+        found.append(row.run(seeds, full))
+        progress(len(found), total)
+    thresholds = []
+    for dial in searches:
+        thresholds.append(search(dial, seeds, full, settings["halvings"]))  # (holds, breaks, what happens there)
+        progress(len(rows) + len(thresholds) * (1 + settings["halvings"]), total)
+    series = {"rows": table_of(rows, found)}
+    if searches:
+        series["thresholds"] = thresholds_of(searches, thresholds)
+    return Results(series=series, tables=words(series))
+
+
+def holds(outcomes):
+    """Whether the picture holds: most seeds learn the hard samples, and most show the three stages in order."""
+    n = len(outcomes)
+    learned = sum(o.hard_accuracy >= LEARNED for o in outcomes)
+    return learned >= MOST * n and sum(map(in_order, outcomes)) >= MOST * n
+
+
+def in_order(outcome):
+    """Whether neurons, attention and convergence were all found, one after the other; convergence may still go on."""
+    stages = outcome.stages
+    if not all(stage.found for stage in stages):
+        return False
+    return stages[1].complete and stages[0].start <= stages[1].start <= stages[2].start
+
+
+def search(dial, seeds, full, halvings):
+    """(the largest strength at which the picture was seen to hold, the smallest at which it was not or NaN, how it broke).
+
+    The lower end of the search is the base case itself. Between the two answers the picture may break in any way; bisection
+    takes it to break once.
+    """
+    low, high = dial.search
+    worst = dial.run(seeds, full, strength=high)
+    if holds(worst):
+        return high, math.nan, ""
+    for _ in range(halvings):
+        middle = (low + high) / 2
+        found = dial.run(seeds, full, strength=middle)
+        if holds(found):
+            low = middle
+        else:
+            high, worst = middle, found
+    row = table_of([dial.row(high)], [worst]).isel(row=0)
+    return low, high, answer(facts(row), str(row.reason.item()))
+
+
+def table_of(rows: list[Row], found):
+    """Every row and seed as a dataset; separation times also relative to the mean of the row's base."""
+    import xarray
+
+    most = max(map(len, found))
+    # A row may have fewer seeds than others: what is missing is NaN, or -1 where a number is 0 or 1.
+    fill = lambda values, missing: [*values, *[missing] * (most - len(values))]  # noqa: E731
+
+    def each(name):
+        return np.array([fill([getattr(o, name, math.nan) for o in outcomes], math.nan) for outcomes in found], float)
+
+    separation = each("separation")
+    base = {row.variant: np.nanmean(T2) for row, T2 in zip(rows, separation) if np.isfinite(T2).any()}
+    relative = separation / np.array([[base.get(row.base, math.nan)] for row in rows])
+    signs = [fill([-1 if o.mechanism is None else int(o.mechanism) for o in outcomes], -1) for outcomes in found]
+    seen = [fill([int(in_order(o)) for o in outcomes], -1) for outcomes in found]
+    why = [next((_reason(o) for o in outcomes if not in_order(o)), "") for outcomes in found]
+    dims = ("row", "seed")
+    return xarray.Dataset(
+        {
+            "hard_accuracy": (dims, each("hard_accuracy"), {"long_name": "accuracy on the hard samples at the end"}),
+            "separation": (dims, separation, {"long_name": "T2, when the hard samples' loss has halved for good"}),
+            "relative": (dims, relative, {"long_name": "T2 divided by the mean T2 of the base"}),
+            "in_order": (dims, np.array(seen), {"long_name": "1 three stages in order, 0 not, -1 no such seed"}),
+            "mechanism": (dims, np.array(signs), {"long_name": "1 construction's signs, 0 others, -1 no such matrix"}),
+            "silent": (dims, each("silent"), {"long_name": "share of hard samples with every neuron off at the end"}),
+            "loss": (dims, each("loss"), {"long_name": "loss at the end"}),
+            "reason": ("row", np.array(why, object), {"long_name": "why the first seed without three stages has none"}),
+        },
+        coords={
+            "variant": ("row", [row.variant for row in rows]),
+            "group": ("row", [row.group for row in rows]),
+            "strength": ("row", [_dial(row.strength) for row in rows]),
+            "says": ("row", [row.says for row in rows]),
+            "seed": range(most),
+        },
+    )
+
+
+def thresholds_of(searches, thresholds):
+    import xarray
+
+    holds_at, breaks_at, how = zip(*thresholds)
+    return xarray.Dataset(
+        {
+            "holds": (
+                "search",
+                np.array(holds_at),
+                {"long_name": "largest strength at which the picture was seen to hold"},
+            ),
+            "breaks": (
+                "search",
+                np.array(breaks_at),
+                {"long_name": "smallest at which it was not; NaN if it always held"},
+            ),
+            "how": ("search", np.array(how, object), {"long_name": "what was seen at the smallest"}),
+        },
+        coords={"variant": ("search", [dial.variant for dial in searches])},
+    )
+
+
+def _dial(strength):
+    return strength if isinstance(strength, str) else f"{strength:g}"
+
+
+def _reason(outcome):
+    missing = next((s for s in outcome.stages if not s.found), outcome.stages[1])
+    return f"{missing.name}: {missing.evidence.get('reason', 'still running at the end')}"
+
+
+def verdict(results):
+    """What could be said beforehand: the base case, the floor of label noise, and what must be slower than the base."""
+    data = results.series["rows"]
+    at = lambda name: data.isel(row=np.flatnonzero(data.variant.values == name))  # noqa: E731
+    base = facts(at(BASE).isel(row=0))
+    n = base["n"]
+    checks = [
+        equal("base learned", f"base case: seeds of {n} that learn the hard samples", base["learned"], n),
+        equal("base order", f"base case: seeds of {n} with the three stages in order", base["ordered"], n),
+        equal("base signs", f"base case: seeds of {n} with the construction's signs", base["mechanism"], n),
+    ]
+    times = data.separation.values
+    least = float(np.nanmin(times))
+    checks.append(between("separation", "the earliest separation of all rows and seeds", least, 1e-9, None))
+    noise = at("label noise")
+    for i in range(noise.sizes["row"]):
+        row = noise.isel(row=i)
+        p, mean = float(row.strength.item()), float(row.loss.mean())
+        if facts(row)["learned"] == n:
+            entropy = -p * math.log(p) - (1 - p) * math.log(1 - p)
+            says = f"label noise {p:g}: loss at the end above the entropy of the labels, which is the least possible"
+            checks.append(between(f"floor {p:g}", says, mean - entropy, -1e-12, 0.01))
+    for name, why in (
+        ("label noise", "every gradient at F = 0 is 1 − 2p times the base's"),
+        ("distractors", "every token's share of the average is 1/L"),
+        ("repeated signals", "the identifier's share of the average is 1/L"),
+    ):
+        slower = [facts(at(name).isel(row=i))["relative"][0] for i in range(at(name).sizes["row"])]
+        slower = [x for x in slower if math.isfinite(x)]
+        if slower:
+            says = f"{name}: the smallest T2 of its rows, relative to the base case; {why}, so learning is slower"
+            checks.append(between(f"slower {name}", says, min(slower), 1.0, None))
+    for i in range(data.sizes["row"]):
+        row = data.isel(row=i)
+        f = facts(row)
+        name = f"{row.variant.item()} {row.strength.item()}"
+        checks.append(shown(f"{name} accuracy", f"{name}: hard accuracy, mean over seeds", f["accuracy"]))
+        mean, low, high = f["relative"]
+        if math.isfinite(mean):
+            checks.append(shown(f"{name} T2", f"{name}: T2 relative to the base case", mean, low=low, high=high))
+    if "thresholds" in results.series:
+        found = results.series["thresholds"]
+        for name, good, bad in zip(found.variant.values, found.holds.values, found.breaks.values):
+            where = (good + bad) / 2 if math.isfinite(bad) else good
+            low, high = (good, bad) if math.isfinite(bad) else (None, None)
+            says = f"{name}: strength at which the picture breaks" + ("" if math.isfinite(bad) else ": not up to here")
+            checks.append(shown(f"threshold {name}", says, where, low=low, high=high))
+    return checks
+
+
+def figures(results):
+    """One figure for each variant: hard accuracy and relative separation time against strength."""
+    data = results.series["rows"]
+    bounds = {}
+    if "thresholds" in results.series:
+        found = results.series["thresholds"]
+        bounds = {str(v): (a, b) for v, a, b in zip(found.variant.values, found.holds.values, found.breaks.values)}
+    pictures = []
+    for variant in dict.fromkeys(data.variant.values[data.group.values != "base"].tolist()):
+        part = data.isel(row=np.flatnonzero(data.variant.values == variant))
+        kept = sum(facts(part.isel(row=i))["holds"] for i in range(part.sizes["row"]))
+        says = f"{variant}: {part.says.values[0]}. The picture holds in {kept} of {part.sizes['row']} settings"
+        where = bounds.get(variant)
+        if where and math.isfinite(where[1]):
+            says += f" and breaks between {where[0]:.3g} and {where[1]:.3g} (shaded)"
+        pictures.append(
+            Picture(
+                variant.replace(", ", "-").replace(" ", "-"),
+                f"{says[0].upper()}{says[1:]}.",
+                f"Two panels over the strength of {variant}: accuracy on the hard samples of every seed, and the separation "
+                f"time relative to the base case with its interval; {kept} of {part.sizes['row']} settings keep the picture.",
+                plot_variant(part, variant, where),
+            )
+        )
+    return pictures
+
+
+EXPERIMENT = Experiment(
+    name="robustness",
+    title="Beyond the theorem: what the three stages survive",
+    question="Does the three-stage picture survive other tasks, models and optimisers?",
+    section="§8, General finite tasks",
+    config=CONFIG,
+    run=run,
+    verdict=verdict,
+    figures=figures,
+    seconds=(150.0, 600.0),
+)

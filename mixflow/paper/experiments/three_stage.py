@@ -1,0 +1,104 @@
+"""The paper's Algorithm 1 beside simultaneous training: neurons, then attention, then neurons again."""
+
+import math
+
+from ...measure.seeds import mean_interval
+from ...methods.descent import GradientDescent
+from ...methods.three_stage import ThreeStage
+from ...networks.transformer import Transformer
+from ...plot.columns import plot_columns
+from ...tasks.mixture import Mixture
+from ...training import train, train_many
+from .curves import curves
+from .shape import Experiment, Picture, Results, Setting, equal, near, shown
+from .simultaneous import ORDER, in_order
+
+# docs/mathematics.md §6, from a program that shares nothing with this one: the loss after each stage.
+AFTER = {"neurons": 0.40709, "attention": 0.20165, "convergence": 0.01448}
+
+CONFIG = {
+    "learning_rate": Setting(0.1, "the paper's"),
+    "omega": Setting(0.3, "as in the simultaneous experiment"),
+    "bias": Setting(0.5, "as in the simultaneous experiment"),
+    "neurons": Setting(100.0, "stage 1: long enough for every easy sample to be right with a margin of 3b"),
+    "attention": Setting(500.0, "stage 2: the features of the hard samples separate"),
+    "converge": Setting(500.0, "stage 3: the loss falls thirteenfold"),
+    "steps": Setting(11_000, "simultaneous training for as long as the three stages together"),
+    "width": Setting(64, "the finite transformer whose seeds give the intervals"),
+    "seeds": Setting(6, "enough for a t-interval", full=32),
+}
+
+
+def run(settings, progress):
+    """Both schemes from one start at infinite width; the three stages again from several finite starts."""
+    inner = GradientDescent(settings["learning_rate"], settings["steps"], save_every=10)
+    staged = ThreeStage(inner, **{name: settings[name] for name in ("neurons", "attention", "converge")})
+    start = Transformer(width=math.inf, omega=settings["omega"], bias=settings["bias"])
+    runs = {
+        "three-stage": train(Mixture(2), start, staged, progress=progress),
+        "simultaneous": train(Mixture(2), start, inner, progress=progress),
+    }
+    finite = [
+        Transformer(width=settings["width"], omega=settings["omega"], bias=settings["bias"], seed=seed)
+        for seed in range(settings["seeds"])
+    ]
+    many = train_many(Mixture(2), finite, staged, progress=progress)
+    return Results(
+        runs=runs,
+        series={name: curves(run) for name, run in runs.items()},
+        facts={"loss": many.loss[:, -1].values, "accuracy": many.accuracy[:, -1].values, "settings": settings},
+    )
+
+
+def verdict(results):
+    """The loss after each stage as predicted; the same order in both schemes."""
+    staged, together = results.runs["three-stage"], results.runs["simultaneous"]
+    series = results.series["three-stage"]
+    checks = [equal("stage order", "three stages in the trajectory alone", in_order(staged.stages), ", ".join(ORDER))]
+    for switch in staged.switches:
+        loss = series.loss.sel(time=switch["end"], method="nearest")
+        says = f"loss after stage {switch['stage']}, {switch['name']}, t = {switch['end']:g}"
+        checks.append(near(f"loss {switch['name']}", says, loss, AFTER[switch["name"]], 1e-5))
+    checks.append(equal("accuracy", "every sample is right at the end", f"{float(series.accuracy[-1]):g}", 1))
+    same = in_order(together.stages)
+    checks.append(equal("same order", "simultaneous training, by itself, in the same order", same, ", ".join(ORDER)))
+    late = float(results.series["simultaneous"].loss[-1])
+    checks.append(shown("simultaneous loss", "loss of simultaneous training after the same time", late))
+    settings = results.facts["settings"]
+    mean, low, high = mean_interval(results.facts["loss"])
+    says = f"loss at the end, mean over {settings['seeds']} seeds at width {settings['width']}"
+    checks.append(shown("loss over seeds", says, mean, low=low, high=high))
+    right = int(
+        (results.facts["accuracy"] > 1 - 1e-9).sum()
+    )  # the weights of the samples add up to 1 only within rounding
+    checks.append(
+        equal("seeds", f"seeds at width {settings['width']} that end with every sample right", right, settings["seeds"])
+    )
+    return checks
+
+
+def figures(results):
+    """Two columns on one time axis."""
+    caption = (
+        "The paper's three-stage algorithm (left) and simultaneous training (right) from the same start. In stage 1 and 3 only "
+        "the neurons move, in stage 2 only the attention; simultaneous training goes through the same stages unasked."
+    )
+    alt = (
+        "Two columns of three panels with shaded stages. Left: losses, w and attention scores with kinks where the stages "
+        "switch at t = 100 and t = 600. Right: the same curves of simultaneous training, smooth, in the same order."
+    )
+    columns = {"three-stage algorithm": results.runs["three-stage"], "simultaneous": results.runs["simultaneous"]}
+    return [Picture("schemes", caption, alt, plot_columns(columns))]
+
+
+EXPERIMENT = Experiment(
+    name="three-stage",
+    title="The three-stage algorithm beside simultaneous training",
+    question="Does training the parts one after the other, as the paper's proof does, show what simultaneous training does?",
+    section="§6, Three-stage training",
+    config=CONFIG,
+    run=run,
+    verdict=verdict,
+    figures=figures,
+    seconds=(8.0, 15.0),
+)

@@ -1,0 +1,168 @@
+"""One experiment, run and written down: figures, series, trained models, and a record that says what they are.
+
+The record carries a key made of the settings and the code. A finished experiment whose key and files are unchanged is not run
+again; anything else is.
+"""
+
+import dataclasses
+import functools
+import hashlib
+import json
+import math
+import pathlib
+import time as clock
+import traceback
+
+from ...errors import MixflowError
+from ...plot.style import save as save_figure
+from ...provenance import versions
+from ...store import write_whole
+from ..experiments.shape import Check, Experiment
+from .tables import markdown, write_series
+
+RECORD_VERSION = 1
+# Rooms that show numbers but make none: changing them calls for a new page, not for new runs.
+SHOWING = ("cli.py", "__main__.py", "commands", "report", "playground", "progress.py")
+NUMERIC = ("python", "jax", "jaxlib", "numpy", "scipy")
+
+
+@functools.cache
+def code_version():
+    """SHA-256 of the source that makes numbers and of the libraries below it; unlike a commit it also sees an edit."""
+    package = pathlib.Path(__file__).resolve().parent.parent
+    digest = hashlib.sha256()
+    for path in sorted(package.rglob("*.py")):
+        inside = path.relative_to(package)
+        if inside.parts[0] not in SHOWING:
+            digest.update(inside.as_posix().encode() + b"\0" + path.read_bytes() + b"\0")
+    installed = versions()
+    digest.update(json.dumps([RECORD_VERSION, [installed.get(name) for name in NUMERIC]]).encode())
+    return digest.hexdigest()
+
+
+def key_of(experiment, settings):
+    """What a stored record must agree on to be used instead of running again."""
+    return hashlib.sha256(json.dumps([experiment.name, settings, code_version()], sort_keys=True).encode()).hexdigest()
+
+
+def record_path(folder, name):
+    return pathlib.Path(folder) / "records" / f"{name}.json"
+
+
+def stored(folder, experiment, settings):
+    """The record of a finished run with these settings and this code, every file of it intact; None otherwise."""
+    try:
+        record = json.loads(record_path(folder, experiment.name).read_text())
+    except (OSError, ValueError):
+        return None
+    if record.get("key") != key_of(experiment, settings) or record.get("error"):
+        return None
+    return None if damaged(folder, record) else record
+
+
+def damaged(folder, record):
+    """The files of a record that are missing or altered."""
+    return [name for name, digest in record["files"].items() if _digest(pathlib.Path(folder) / name) != digest]
+
+
+def perform(folder, experiment: Experiment, settings, *, full, progress):
+    """Run the experiment, write its files, return and store its record; a failure becomes a failed check, not a crash."""
+    folder = pathlib.Path(folder)
+    for name in ("figures", "series", "models", "records", "tables"):
+        (folder / name).mkdir(parents=True, exist_ok=True)
+    record = _header(experiment, settings, full)
+    began = clock.perf_counter()
+    try:
+        results = experiment.run(settings, progress)
+        checks = experiment.verdict(results)
+        record |= _files(folder, experiment, results)
+    except Exception as error:  # a broken engine must give a report that says so
+        said = (
+            str(error) if isinstance(error, MixflowError) else "".join(traceback.format_exception_only(error)).strip()
+        )
+        checks = [Check("finished", "the experiment runs to its end", said, "it does", False)]
+        record |= {
+            "error": said,
+            "figures": [],
+            "series": [],
+            "models": [],
+            "sources": [],
+            "tables": [],
+            "stages": {},
+            "files": {},
+        }
+    record["seconds"] = round(clock.perf_counter() - began, 3)
+    record["checks"] = [check_dict(check) for check in checks]
+    record["ok"] = all(check.ok is not False for check in checks)
+    write_whole(record_path(folder, experiment.name), dump(record))
+    return record
+
+
+def check_dict(check):
+    """A check as JSON keeps it: JSON has no NaN, and a number that does not exist is null."""
+    found = dataclasses.asdict(check)
+    plain = lambda x: None if isinstance(x, float) and not math.isfinite(x) else x  # noqa: E731
+    return {name: plain(value) for name, value in found.items()}
+
+
+def dump(value):
+    """JSON bytes, the same for the same value."""
+    return (json.dumps(value, indent=1, ensure_ascii=False, allow_nan=False) + "\n").encode()
+
+
+def _header(experiment, settings, full):
+    return {
+        "name": experiment.name,
+        "title": experiment.title,
+        "question": experiment.question,
+        "section": experiment.section,
+        "command": f"mixflow reproduce --only {experiment.name}" + (" --full" if full else ""),
+        "settings": settings,
+        "reasons": {name: entry.why for name, entry in experiment.config.items()},
+        "key": key_of(experiment, settings),
+        "error": None,
+    }
+
+
+def _files(folder, experiment, results):
+    """Write everything the experiment leaves behind; returns the parts of the record that point to it."""
+    written, figures, series, models, tables = [], [], [], [], []
+    for picture in experiment.figures(results):
+        stem = folder / "figures" / f"{experiment.name}-{picture.name}"
+        paths = save_figure(picture.figure, stem, kinds=("svg", "pdf"))
+        written += paths
+        described = {"name": picture.name, "caption": picture.caption, "alt": picture.alt}
+        figures.append(described | {path.suffix[1:]: _inside(folder, path) for path in paths})
+    for name, dataset in results.series.items():
+        paths = write_series(dataset, folder / "series" / f"{experiment.name}-{name}")
+        written += paths
+        meaning = {str(v): dataset[v].attrs.get("long_name", "") for v in dataset.data_vars}
+        series.append({"name": name, "files": [_inside(folder, path) for path in paths], "variables": meaning})
+    for table in results.tables:
+        path = write_whole(folder / "tables" / f"{experiment.name}-{table.name}.md", markdown(table).encode())
+        written.append(path)
+        tables.append(dataclasses.asdict(table) | {"file": _inside(folder, path)})
+    for name, run in results.runs.items():
+        path = run.save(folder / "models" / f"{experiment.name}-{name}.nc")
+        written.append(path)
+        models.append({"name": name, "file": _inside(folder, path), "says": repr(run).strip("<>")})
+    return {
+        "figures": figures,
+        "series": series,
+        "models": models,
+        "sources": [dataclasses.asdict(source) for source in results.sources],
+        "tables": tables,
+        "stages": {name: [stage.to_dict() for stage in run.stages] for name, run in results.runs.items()},
+        "files": {_inside(folder, path): _digest(path) for path in written},
+    }
+
+
+def _inside(folder, path):
+    return path.relative_to(folder).as_posix()
+
+
+def _digest(path):
+    try:
+        return hashlib.sha256(path.read_bytes()).hexdigest()
+    except OSError:
+        return None

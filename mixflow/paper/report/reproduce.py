@@ -1,0 +1,157 @@
+"""Run the experiments, or take those already finished, and write the report."""
+
+import datetime
+import json
+import pathlib
+import sys
+import time as clock
+
+from ...errors import Interrupted, SpecError, StoreError
+from ...progress import duration
+from ...provenance import provenance, threads
+from ...store import make_folder, write_whole
+from ..experiments import NAMES, OPTIONAL, experiment
+from .records import code_version, dump, perform, stored
+from .render import render
+
+REPORT_VERSION = 1
+
+
+def reproduce(folder="results", *, only=(), full=False, changed=None, stream=None):
+    """Run what is asked for and write the report into `folder`; returns its content.
+
+    only     names; by default everything if `full`, and everything that is not `OPTIONAL` if not
+    changed  {experiment: {setting: value}} in place of the quick or full values
+
+    Experiments finished before in this folder, with the same settings and code, are not run again and are part of the
+    report as well, asked for or not.
+    """
+    folder = pathlib.Path(folder)
+    make_folder(folder)
+    wanted = [experiment(name) for name in only or NAMES if only or full or name not in OPTIONAL]
+    settings = {
+        each.name: {**each.settings(full), **(changed or {}).get(each.name, {})} for each in map(experiment, NAMES)
+    }
+    kept = {name: stored(folder, experiment(name), settings[name]) for name in NAMES}
+    kept = {name: record for name, record in kept.items() if record}
+    watch = Watch([each for each in wanted if each.name not in kept], full, sys.stderr if stream is None else stream)
+    ran = []
+    for each in wanted:
+        if each.name in kept:
+            watch.note(f"{each.name}: finished before, not run again")
+            continue
+        watch.begin(each)
+        try:
+            kept[each.name] = perform(folder, each, settings[each.name], full=full, progress=watch)
+        except KeyboardInterrupt:
+            raise Interrupted(
+                f"interrupted in {each.name}; {len(kept)} finished experiments are kept, the same command goes on from there."
+            ) from None
+        ran.append(each.name)
+        watch.end(each, kept[each.name])
+    report = _report([kept[name] for name in NAMES if name in kept], full, ran)
+    write_report(folder, report)
+    return report
+
+
+def _report(records, full, ran):
+    checks = [check for record in records for check in record["checks"]]
+    judged = [check for check in checks if check["ok"] is not None]
+    origin = provenance()
+    return {
+        "mixflow_report": REPORT_VERSION,
+        "settings": "full" if full else "quick",
+        "date": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+        "ok": bool(records) and all(record["ok"] for record in records),
+        "held": sum(check["ok"] for check in judged),
+        "judged": len(judged),
+        "shown": len(checks) - len(judged),
+        "seconds": round(sum(record["seconds"] for record in records), 3),
+        "ran_now": ran,
+        "provenance": {
+            "commit": origin["commit"],
+            "code": code_version(),
+            "command": origin["command"],
+            "versions": json.loads(origin["versions"]),
+            "hardware": json.loads(origin["hardware"]) | {"threads": threads()},
+            "precision": origin["precision"],
+        },
+        "experiments": records,
+    }
+
+
+def write_report(folder, report):
+    """report.json, then report.html made from it and from the figures beside it."""
+    write_whole(folder / "report.json", dump(report))
+    write_whole(folder / "report.html", render(folder, report).encode())
+
+
+def read_report(path):
+    """The report in a folder, or in its report.json, and the folder."""
+    path = pathlib.Path(path)
+    file = path / "report.json" if path.is_dir() else path
+    try:
+        report = json.loads(file.read_text())
+        version = report["mixflow_report"]
+    except OSError as error:
+        raise StoreError(
+            f"cannot read {file}: {error.strerror}; give a folder that `mixflow reproduce` has written."
+        ) from None
+    except (ValueError, KeyError, TypeError):
+        raise StoreError(f"{file} is not a mixflow report; give report.json or the folder it is in.") from None
+    if version != REPORT_VERSION:
+        raise StoreError(f"{file} has report version {version}, this mixflow reads {REPORT_VERSION}; update mixflow.")
+    return report, file.parent
+
+
+def one_name(text):
+    """An experiment's name, or a SpecError that suggests the nearest."""
+    if text not in NAMES:
+        from ...checks import nearest
+
+        raise SpecError(f"--only {text}: expected one of {', '.join(NAMES)}{nearest(text, NAMES)}.")
+    return text
+
+
+class Watch:
+    """Progress over all experiments on stderr: which one, how long still. Guesses start from each experiment's own estimate
+    and are corrected by how fast the finished ones went."""
+
+    def __init__(self, experiments, full, stream):
+        self.guess = {each.name: each.seconds[1 if full else 0] for each in experiments}
+        self.stream, self.total = stream, len(experiments)
+        self.began = self.started = clock.perf_counter()
+        self.done, self.number, self.now, self.last = 0.0, 0, None, 0.0
+        self.live = stream.isatty()
+
+    def begin(self, each):
+        self.number, self.now, self.started = self.number + 1, each.name, clock.perf_counter()
+        if not self.live:
+            self.note(f"[{self.number}/{self.total}] {each.name}: about {duration(self.left())} left")
+
+    def __call__(self, done, total):
+        """Called by training as it goes."""
+        if self.live and clock.perf_counter() - self.last > 0.2 and self.now:
+            self.last = clock.perf_counter()
+            share = f"{100 * done / max(total, 1):3.0f} %"
+            text = f"[{self.number}/{self.total}] {self.now}: {share} of a run, about {duration(self.left())} left"
+            self.stream.write(f"\r{text:<78}")
+            self.stream.flush()
+
+    def end(self, each, record):
+        self.done += self.guess[each.name]
+        self.now = None
+        held = "all checks hold" if record["ok"] else "A CHECK FAILED"
+        self.note(f"[{self.number}/{self.total}] {each.name}: {held}, {record['seconds']:.1f} s")
+
+    def left(self):
+        """Seconds: what the estimates say is left, times how slow the machine has been so far."""
+        elapsed = clock.perf_counter() - self.began
+        inside = clock.perf_counter() - self.started if self.now else 0.0
+        pace = (elapsed - inside) / self.done if self.done else 1.0
+        return max(pace * (sum(self.guess.values()) - self.done) - inside, 1.0)
+
+    def note(self, text):
+        """A whole line, over whatever was drawn."""
+        self.stream.write(f"{chr(13) if self.live else ''}{text:<78}\n" if self.live else f"{text}\n")
+        self.stream.flush()
