@@ -1,64 +1,108 @@
-"""Checks made once, when a spec object is built; each raises `SpecError` in one sentence."""
+"""Checks made once, when a spec object is built; each raises `SpecError` in one sentence, whatever it is given."""
 
+import itertools
 import math
 import numbers
 
 from .errors import SpecError
 
+LIST_LIMIT = 10**6  # entries of a list that are read; more is a mistake, or an iterator without an end
+TEXT_LIMIT = 60  # characters of a value that are shown
+
+
+def shown(value):
+    """`value` for a message: its repr in one line, cut if it is long; never an error."""
+    try:
+        text = " ".join(repr(value).split())
+    except Exception:  # an int of more than 4,300 digits, or somebody's own __repr__
+        text = f"a {type(value).__name__} that cannot be shown"
+    return text if len(text) <= TEXT_LIMIT else f"{text[:TEXT_LIMIT]}…"
+
 
 def whole(name, value, *, least=1, most=None, fix=""):
     """`value` as an int within [least, most], or a SpecError."""
-    if isinstance(value, bool) or not isinstance(value, numbers.Integral):
-        if isinstance(value, numbers.Real) and float(value).is_integer() and not isinstance(value, bool):
-            value = int(value)
-        else:
-            raise SpecError(f"{name} = {value!r}: expected a whole number{_range(least, most)}{_fix(fix)}.")
-    value = int(value)
-    if value < least or (most is not None and value > most):
-        raise SpecError(f"{name} = {value}: expected a whole number{_range(least, most)}{_fix(fix)}.")
-    return value
+    number = _number(value)
+    fits = number is not None and math.isfinite(number) and int(number) == number
+    if not fits or number < least or (most is not None and number > most):
+        raise SpecError(f"{name} = {shown(value)}: expected a whole number{_range(least, most)}{_fix(fix)}.")
+    return int(number)
 
 
 def real(name, value, *, above=None, least=None, below=None, most=None, fix=""):
     """`value` as a finite float within the open (`above`, `below`) or closed (`least`, `most`) bounds, or a SpecError."""
+    number = _number(value)
+    fits = number is not None and math.isfinite(number)
+    number = float(number) if fits else math.nan
     bounds = [
-        (above, "above", lambda x: x > above),
-        (least, "at least", lambda x: x >= least),
-        (below, "below", lambda x: x < below),
-        (most, "at most", lambda x: x <= most),
+        ("above", above, above is None or number > above),
+        ("at least", least, least is None or number >= least),
+        ("below", below, below is None or number < below),
+        ("at most", most, most is None or number <= most),
     ]
-    wanted = " and ".join(f"{word} {bound:g}" for bound, word, _ in bounds if bound is not None)
-    expected = f"expected a finite number{' ' + wanted if wanted else ''}{_fix(fix)}."
-    if isinstance(value, bool) or not isinstance(value, numbers.Real) or not math.isfinite(value):
-        raise SpecError(f"{name} = {value!r}: {expected}")
-    value = float(value)
-    if not all(holds(value) for bound, _, holds in bounds if bound is not None):
-        raise SpecError(f"{name} = {value!r}: {expected}")
-    return value
+    if not fits or not all(holds for _, _, holds in bounds):
+        wanted = " and ".join(f"{word} {bound:g}" for word, bound, _ in bounds if bound is not None)
+        value = shown(number if fits else value)
+        raise SpecError(f"{name} = {value}: expected a finite number{' ' + wanted if wanted else ''}{_fix(fix)}.")
+    return number
 
 
 def flag(name, value):
-    """`value` if it is a bool, or a SpecError."""
-    if not isinstance(value, bool):
-        raise SpecError(f"{name} = {value!r}: expected True or False.")
-    return value
+    """`value` as a bool if it is one, or a SpecError."""
+    if type(value).__name__ in ("bool", "bool_"):  # Python's and NumPy's
+        return bool(value)
+    raise SpecError(f"{name} = {shown(value)}: expected True or False.")
 
 
 def one_of(name, value, choices):
-    """`value` if it is among `choices`, or a SpecError that suggests the nearest one."""
-    if value not in choices:
-        raise SpecError(
-            f"{name} = {value!r}: expected one of {', '.join(map(repr, choices))}{nearest(value, choices)}."
-        )
+    """`value` if it is among `choices`, all of them strings, or a SpecError that suggests the nearest one."""
+    if not isinstance(value, str) or value not in choices:
+        listed = ", ".join(map(repr, choices))
+        raise SpecError(f"{name} = {shown(value)}: expected one of {listed}{nearest(value, choices)}.")
     return value
 
 
+def word(name, value):
+    """`value` as a name that files and messages can carry, or a SpecError."""
+    if not isinstance(value, str) or not value or not value.isprintable():
+        raise SpecError(f"{name} = {shown(value)}: expected a name, a string of at least one printable character.")
+    return str(value)
+
+
+def listed(name, value, expected="a list", *, most=LIST_LIMIT):
+    """The entries of a list, a tuple, an array or another iterable, as a tuple, or a SpecError.
+
+    Strings and tables can be iterated over, too, but never mean a list of their letters or keys.
+    """
+    try:
+        if isinstance(value, (str, bytes, dict, set, frozenset)):
+            raise TypeError
+        entries = tuple(itertools.islice(iter(value), most + 1))
+    except Exception:  # iterating is the caller's code: whatever it raises, it is no list
+        raise SpecError(f"{name} = {shown(value)}: expected {expected}.") from None
+    if len(entries) > most:
+        raise SpecError(f"{name} has more than {most} entries: expected {expected} of at most that many.")
+    return entries
+
+
 def nearest(value, choices):
-    """ ", did you mean 'x'" for the choice nearest to a misspelt `value`, or nothing."""
+    """ "; did you mean 'x'" for the choice nearest to a misspelt `value`, or nothing."""
     import difflib
 
-    close = difflib.get_close_matches(str(value), [str(choice) for choice in choices], n=1)
+    if not isinstance(value, str):
+        return ""
+    close = difflib.get_close_matches(value[:TEXT_LIMIT], [str(choice) for choice in choices], n=1)
     return f"; did you mean {close[0]!r}" if close else ""
+
+
+def _number(value):
+    """`value` as an int or a float, or None where it is neither or, as 10**400, too large for a float."""
+    if isinstance(value, bool) or not isinstance(value, numbers.Real):
+        return None
+    try:
+        number = float(value)
+        return int(value) if isinstance(value, numbers.Integral) else number
+    except (OverflowError, ValueError, TypeError):
+        return None
 
 
 def _range(least, most):

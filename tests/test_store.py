@@ -93,7 +93,7 @@ def test_a_truncated_file_is_noticed(run, tmp_path, share):
     path = run.save(tmp_path / "run.nc")
     content = path.read_bytes()
     path.write_bytes(content[: int(share * len(content))])
-    with pytest.raises(mf.StoreError, match="truncated or damaged"):
+    with pytest.raises(mf.StoreError, match="damaged"):
         mf.load(path)
 
 
@@ -101,7 +101,7 @@ def test_files_that_are_not_runs(tmp_path, run):
     with pytest.raises(mf.StoreError, match="No such file"):
         mf.load(tmp_path / "missing.nc")
     (tmp_path / "text.nc").write_text("hello")
-    with pytest.raises(mf.StoreError, match="not a readable netCDF"):
+    with pytest.raises(mf.StoreError, match="no mixflow checksum"):
         mf.load(tmp_path / "text.nc")
     run.dataset.to_netcdf(tmp_path / "plain.nc", engine="h5netcdf")
     with pytest.raises(mf.StoreError, match="no mixflow checksum"):
