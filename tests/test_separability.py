@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from mixflow.engines import forward
 from mixflow.errors import SpecError
-from mixflow.measure.separability import feature_margin, feature_points, max_margin
-from mixflow.tasks import FiniteTask, Mixture
+from mixflow.measure.separability import deciding, feature_margin, feature_points, max_margin
+from mixflow.tasks import FiniteTask, Mixture, Sample, variants
 
 pytestmark = pytest.mark.filterwarnings("error")
 
@@ -59,6 +59,15 @@ def test_uniform_attention_and_the_hard_samples():
     """K = 2: 0. K = 3: y φ = (v_k − v_i − v_j ± c_k)/4 and w along −Σ v, distance 1/(4√3) in each of two heads."""
     assert feature_margin(Mixture(2), np.zeros((2, 4, 4))) == 0
     assert feature_margin(Mixture(3), np.zeros((2, 6, 6))) == pytest.approx(math.sqrt(2 / 3) / 4, abs=1e-15)
+
+
+@pytest.mark.parametrize("K", [2, 3, 5])
+def test_the_deciding_samples_are_not_separable_at_the_start(K):
+    task = Mixture(K)
+    assert deciding(task) == ("hard" if K == 2 else "all")
+    assert feature_margin(task, np.zeros((2, 2 * K, 2 * K)), samples=deciding(task)) == 0
+    for other in (Sample(task, n=40, seed=0), variants.label_noise(task, probability=0.1)):
+        assert deciding(other) == deciding(task)
 
 
 def test_uniform_attention_separates_the_easy_samples_of_two_classes():

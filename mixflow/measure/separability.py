@@ -29,6 +29,7 @@ from ..checks import one_of
 from ..engines.forward import CHUNK, features
 from ..errors import SpecError
 from ..networks.transformer import embedding
+from .observables import identifiers
 
 
 @dataclass(frozen=True)
@@ -110,6 +111,15 @@ def _polish(X, beta, rounds=50):
             break
         S = np.append(S, worst)
     return best, weights
+
+
+def deciding(task):
+    """The samples whose separation says whether the task can be learned: "hard" for two classes, "all" for any other number.
+
+    For K = 2 that is the paper's question. From K = 3 on voting against the majority separates the hard samples from the start
+    (above), so all are asked for.
+    """
+    return "hard" if identifiers(task).sum() == 2 else "all"
 
 
 def feature_margin(task, A, *, samples="hard", heads="both"):

@@ -4,8 +4,8 @@ import numpy as np
 
 from ..engines.forward import attention
 from ..measure.floor import Samples
-from ..measure.observables import identifiers
 from ..measure.plane import separating_plane
+from ..measure.separability import deciding
 from ..plot.run import attention_lines
 from ..tasks import FiniteTask
 from ..tasks.symmetry import atom_types
@@ -139,12 +139,9 @@ def geometry(run):
     """Hard samples in the separating plane (time, sample, 2)."""
     population = _likeliest(run.task.population())
     A = run.dataset.A.values
-    # For K = 2 the question is about the hard samples. From K = 3 on voting against the majority separates those alone,
-    # so the plane must answer for all samples (measure/separability.py); the hard ones are drawn.
-    if sum(identifiers(population)) == 2:
-        points, labels, margin = separating_plane(population, A)
-    else:
-        points, labels, margin = separating_plane(population, A, samples="all")
+    asked = deciding(population)
+    points, labels, margin = separating_plane(population, A, samples=asked)
+    if asked == "all":  # the hard ones are drawn
         points, labels = points[:, population.hard], labels[population.hard]
     drawn = np.unique(np.linspace(0, len(labels) - 1, min(MOST_POINTS, len(labels))).astype(int))
     names = np.array(population.names)[population.hard][drawn].tolist()

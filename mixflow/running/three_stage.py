@@ -12,7 +12,7 @@ from ..engines.symmetric import type_margin
 from ..errors import DivergedError, Interrupted, SpecError
 from ..filippov.flow import flow
 from ..measure.means import mean, mean_loss
-from ..measure.separability import feature_margin
+from ..measure.separability import deciding, feature_margin
 from ..methods.descent import GradientDescent, descend
 from ..methods.flow import GradientFlow
 from ..methods.three_stage import Until, limit, steps_within
@@ -66,9 +66,7 @@ class Watch:
         self.task, self.bias, self.model = task, transformer.bias, model
         self.listed = model != "symmetric" or task.listable
         self.population = task.population() if self.listed else None
-        # For K = 2 the paper asks for the hard samples. For K ≥ 3 these alone are separable from the start, by voting against
-        # the majority, so all samples are asked for: their margin starts at 0 for every K (measure/separability.py).
-        self.samples = "hard" if getattr(task, "classes", None) == 2 else "all"
+        self.samples = deciding(self.population) if self.listed else None
 
     def check(self, end):
         """Refuse an event this task cannot have."""

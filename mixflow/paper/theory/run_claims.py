@@ -10,7 +10,7 @@ import numpy as np
 
 from ...errors import SpecError
 from ...measure.invariants import drift, smallest_eigenvalue
-from ...measure.separability import feature_margin
+from ...measure.separability import deciding, feature_margin
 from ...measure.stages import detect, switch_off
 from .comparison import LEVEL, enclosed
 from .critical import CV, critical_of_run, first_time, score_of_run
@@ -72,7 +72,7 @@ def features_separate(data, task, transformer):
     population = task.population()
     if not population.hard.any():
         raise Silent("the task has no hard samples")
-    samples = "hard" if getattr(task, "classes", 2) == 2 else "all"
+    samples = deciding(population)
     stages = detect(data)
     time = data["time"].values
     begin = stages[0].end if stages[0].found and stages[0].end is not None else time[0]
