@@ -2,7 +2,10 @@
 
 __version__ = "0.1.0"
 
-# The public names and the module each lives in. They are imported on first use: `mixflow --help` then needs no NumPy.
+from .lazy import exports
+
+# The public names and the module each lives in, "" for public modules. They are imported on first use: `mixflow --help` then
+# needs no NumPy.
 _HOME = {
     "ChatteringError": "filippov.gates",
     "DivergedError": "errors",
@@ -24,12 +27,17 @@ _HOME = {
     "Until": "methods",
     "Vanilla": "networks.vanilla",
     "Variant": "networks.variant",
+    "checks": "",
     "compare": "side_by_side",
     "construct": "networks.construct",
     "extend": "training",
+    "field": "engines.field",
     "load": "store",
+    "measure": "",
     "open_sweep": "sweeping",
+    "plot": "",
     "plot_run": "plot.run",
+    "provenance": "",
     "sweep": "sweeping",
     "train": "training",
     "train_many": "training",
@@ -37,17 +45,8 @@ _HOME = {
 }
 
 __all__ = list(_HOME)
-
-
-def __getattr__(name):
-    if name not in _HOME:
-        raise AttributeError(f"module 'mixflow' has no attribute {name!r}")
-    from importlib import import_module
-
-    value = getattr(import_module(f".{_HOME[name]}", __name__), name)
-    globals()[name] = value
-    return value
+__getattr__, _names = exports(__name__, _HOME)
 
 
 def __dir__():
-    return [*__all__, "__version__"]
+    return [*_names(), "__version__"]

@@ -1,10 +1,22 @@
-"""Checks made once, when a spec object is built; each raises `SpecError` in one sentence, whatever it is given."""
+"""Checks made once, when a spec object is built; each raises `SpecError` in one sentence.
+
+They serve your own tasks and networks too:
+
+>>> import mixflow as mf
+>>> mf.checks.whole("heads", 2.0, most=8)
+2
+>>> mf.checks.one_of("pooling", "maen", ("mean", "sum"))
+Traceback (most recent call last):
+mixflow.errors.SpecError: pooling = 'maen': expected one of 'mean', 'sum'; did you mean 'mean'.
+"""
 
 import itertools
 import math
 import numbers
 
 from .errors import SpecError
+
+__all__ = ["flag", "nearest", "one_of", "real", "whole"]
 
 LIST_LIMIT = 10**6  # entries of a list that are read; more is a mistake, or an iterator without an end
 TEXT_LIMIT = 60  # characters of a value that are shown

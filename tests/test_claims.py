@@ -94,7 +94,7 @@ def test_width_and_second_head():
     width, head = evaluate(lab, ("width", "second-head"))
     assert width.holds
     assert width.low < -0.5 < width.high
-    assert head.measured == pytest.approx(0.75)
+    assert head.measured <= 0.75  # a head cannot answer −: at best a tie, which counts half
     assert head.facts["one head, trained offset"]["accuracy"] == 1
 
 

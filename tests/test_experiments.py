@@ -9,7 +9,7 @@ import pytest
 
 from mixflow.paper import experiments
 from mixflow.paper.experiments.shape import Results, between, equal, near, printed, quiet, shown
-from mixflow.paper.report.tables import csv_table, write_series
+from mixflow.paper.files import csv_table, write_series
 
 ALL = [experiments.experiment(name) for name in experiments.NAMES]
 

@@ -8,7 +8,8 @@ import mixflow as mf
 PACKAGE = Path(mf.__file__).parent
 # A room may import the rooms above it, never one below.
 PLAN = [
-    "errors", "checks", "sealed", "jaxed", "progress", "provenance", "ctrl_c", "tasks", "networks", "filippov", "engines",
+    "lazy", "errors", "checks", "sealed", "jaxed", "progress", "provenance", "ctrl_c", "tasks", "networks", "filippov",
+    "engines",
     "methods", "measure", "dataset", "store", "running", "training", "side_by_side", "sweeping", "plot", "summary", "paper",
     "playground", "commands", "cli", "__main__",
 ]  # fmt: skip
@@ -28,7 +29,8 @@ def imported_rooms(path):
             yield from [target[0]] if target else [alias.name for alias in node.names]
         elif isinstance(node, (ast.Import, ast.ImportFrom)):
             names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else [node.module]
-            assert not any(name.split(".")[0] == "mixflow" for name in names), f"{path}: import relatively"
+            outside = any(name.split(".")[0] == "mixflow" for name in names)
+            assert not outside or room(path) == "paper", f"{path}: import relatively"
 
 
 def test_imports_point_down():
@@ -39,6 +41,44 @@ def test_imports_point_down():
         for target in imported_rooms(path):
             assert target in PLAN, f"{path} imports {target}, which has no place in the plan"
             assert PLAN.index(target) <= PLAN.index(here), f"{path} imports {target}, which lies below it"
+
+
+def test_the_study_imports_public_names_only():
+    """`import mixflow as mf` and its own files: what hangs on `mf` must be public, in public modules too."""
+    for path in (PACKAGE / "paper").rglob("*.py"):
+        depth = len(path.relative_to(PACKAGE / "paper").parts)
+        tree = ast.parse(path.read_text())
+        for node in ast.walk(tree):
+            where = f"{path}:{getattr(node, 'lineno', 0)}"
+            if isinstance(node, ast.ImportFrom):
+                assert node.level <= depth, f"{where} reaches outside the study"
+                assert node.level or (node.module or "").split(".")[0] != "mixflow", (
+                    f"{where}: write import mixflow as mf"
+                )
+            elif isinstance(node, ast.Import):
+                for alias in node.names:
+                    if alias.name.split(".")[0] == "mixflow":
+                        assert (alias.name, alias.asname) == ("mixflow", "mf"), f"{where}: write import mixflow as mf"
+        for names in public_chains(tree):
+            owner, chain = mf, "mf"
+            for name in names:
+                chain = f"{chain}.{name}"
+                assert name in owner.__all__, f"{path}: {chain} is not public"
+                owner = getattr(owner, name)
+                if not hasattr(owner, "__all__"):  # an object's own attributes are its business
+                    break
+
+
+def public_chains(tree):
+    """The attributes of every `mf.a.b.c`, from the left."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Attribute):
+            names = []
+            while isinstance(node, ast.Attribute):
+                names.append(node.attr)
+                node = node.value
+            if isinstance(node, ast.Name) and node.id == "mf":
+                yield names[::-1]
 
 
 def test_every_room_is_on_the_plan():
@@ -57,8 +97,15 @@ def test_public_names_are_sorted_and_exist():
 
 
 def test_no_public_name_is_hidden_by_a_module():
-    """Importing mixflow.x sets the attribute x of the package, so a public x must not also be a module."""
-    assert not {room(path) for path in FILES} & set(mf.__all__)
+    """Importing mixflow.x sets the attribute x of the package, so a public x that is also a module must be that module."""
+    for name in {room(path) for path in FILES} & set(mf.__all__):
+        assert getattr(mf, name).__name__ == f"mixflow.{name}"
+
+
+def test_public_modules_say_what_they_offer():
+    for module in (mf.checks, mf.measure, mf.plot, mf.provenance):
+        assert module.__all__ == sorted(module.__all__)
+        assert all(hasattr(module, name) for name in module.__all__)
 
 
 def test_public_names():

@@ -301,7 +301,7 @@ def test_an_infinite_entry_hides_nothing_beside_it(tmp_path):
     import numpy as np
     import xarray
 
-    from mixflow.paper.report.tables import write_series
+    from mixflow.paper.files import write_series
     from mixflow.paper.report.verify import _series
 
     stored = xarray.Dataset({"x": ("i", [np.inf, np.nan, 1.0])})

@@ -14,7 +14,7 @@ import mixflow
 from mixflow.engines import forward
 from mixflow.errors import SpecError
 from mixflow.measure import observables
-from mixflow.measure.seeds import interval
+from mixflow.measure.seeds import stage_intervals
 from mixflow.measure.stages import NAMES, Stage, decay, detect, switch_off
 from mixflow.measure.trajectory import Trajectory
 from mixflow.methods import GradientDescent
@@ -284,7 +284,7 @@ def test_eight_classes_are_read_from_sectors_and_stall_with_one_kind_of_sample_w
 
 def test_interval_over_seeds():
     seeds = [detect(trajectory(descent(steps=4000, save_every=20, width=32, seed=seed))) for seed in range(5)]
-    got = interval(seeds)
+    got = stage_intervals(seeds)
     end = got["attention", "end"]
     values = np.array([stages[1].end for stages in seeds])
     half = 2.776445 * values.std(ddof=1) / np.sqrt(5)  # Student's t, 4 degrees of freedom, 95 %
@@ -299,11 +299,11 @@ def test_interval_leaves_out_what_is_no_boundary():
     early = Stage("attention", None, None, {"reason": "stopped early"})
     running = [Stage("neurons", 0.0, 9.0, {"complete": False}), early]
     done = [Stage("neurons", 0.0, 12.0), Stage("attention", 12.0, 200.0)]
-    got = interval([running, done])
+    got = stage_intervals([running, done])
     assert got["neurons", "end"].mean == 12
     assert got["neurons", "end"].found == 1
     assert got["neurons", "end"].total == 2
     assert np.isnan(got["neurons", "end"].low)
     assert np.isnan(got["convergence", "start"].mean)
     with pytest.raises(SpecError, match="at least one run"):
-        interval([])
+        stage_intervals([])

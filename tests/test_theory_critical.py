@@ -8,26 +8,22 @@ import pytest
 
 import mixflow as mf
 from mixflow.engines.gated import pack
-from mixflow.engines.gram_field import gram_field
-from mixflow.engines.symmetric_field import symmetric_field
-from mixflow.filippov.flow import flow
 from mixflow.paper.experiments.claims_critical import main
 from mixflow.paper.theory.comparison import enclosed, sandwich, separation
 from mixflow.paper.theory.critical import CV, VC, Critical, critical, critical_of_run, first_time, plateau_growth
 from mixflow.paper.theory.enclosure import _field, enclose
 from mixflow.paper.theory.intervals import Interval, linear, product, shares
-from mixflow.tasks.symmetry import expand
 
 
 @pytest.fixture(scope="module")
 def field():
-    return symmetric_field(mf.Mixture(classes=2), mf.Transformer(omega=0.3, bias=0.5))
+    return mf.field(mf.Mixture(classes=2), mf.Transformer(omega=0.3, bias=0.5), model="symmetric")
 
 
 @pytest.fixture(scope="module")
 def run(field):
     times = np.linspace(0, 320.0, 641)  # beyond the first sliding neuron, at 281.5
-    return flow(field, field.y0, mf.GradientFlow(until=320.0, save_at=tuple(times)))
+    return field.flow(mf.GradientFlow(until=320.0, save_at=tuple(times)))
 
 
 @pytest.fixture(scope="module")
@@ -152,26 +148,26 @@ def test_intervals_hold_every_value():
 
 @pytest.mark.parametrize("K", [2, 3, 6])
 def test_the_interval_field_is_the_field(K):
-    field = symmetric_field(mf.Mixture(classes=K), mf.Transformer(omega=0.3, bias=0.5))
+    field = mf.field(mf.Mixture(classes=K), mf.Transformer(omega=0.3, bias=0.5), model="symmetric")
     rng = np.random.default_rng(K)
     states = field.y0 + 0.1 * rng.normal(size=(20, len(field.y0)))
     speed, h = _field(field, Interval(states, states))
     for y, low, high, bounds in zip(states, speed.lo, speed.hi, h.lo, strict=True):
-        exact = field.velocity(y, (field.z(y) > 0).astype(float))
+        exact = field.velocities(y[None], (field.z(y[None]) > 0).astype(float))[0]
         assert (np.abs(exact - low) < 1e-12).all()
         assert ((low <= exact + 1e-15) & (exact - 1e-15 <= high)).all()
         assert np.abs(bounds - critical(field, [0.0], y[None]).H[0, :2, 2:]).max() < 1e-12
     wide = Interval(states - 0.01, states + 0.01)
     speed, _ = _field(field, wide)
     inside = states + 0.01 * rng.uniform(-1, 1, size=states.shape)
-    exact = np.array([field.velocity(y, (field.z(y) > 0).astype(float)) for y in inside])
+    exact = np.array([field.velocities(y[None], (field.z(y[None]) > 0).astype(float))[0] for y in inside])
     assert Interval(exact, exact).inside(speed).all()
 
 
 def test_the_enclosure_holds_the_flow_between_the_saves(field, run):
     found = enclose(field, run.times, run.states, 1e-9)
     assert found.proven.all()
-    middle = flow(field, field.y0, mf.GradientFlow(until=320.0, save_at=tuple(run.times[:-1] + 0.17)))
+    middle = field.flow(mf.GradientFlow(until=320.0, save_at=tuple(run.times[:-1] + 0.17)))
     assert Interval(middle.states, middle.states).inside(found.box).all()
     h = critical(field, middle.times, middle.states).H[:, :2, 2:]
     assert Interval(h, h).inside(found.h).all()
@@ -199,9 +195,9 @@ def test_proven_bounds_are_those_of_the_enclosure(field, run):
 
 def test_the_class_average_of_a_symmetric_run_is_its_sector(system, run):
     network, task = mf.Transformer(omega=0.3, bias=0.5), mf.Mixture(classes=2)
-    full = gram_field(task, network)
-    small = symmetric_field(task, network)
-    states = np.array([pack(**expand(small.unpack(y), 2)) for y in run.states[:500:50]])
+    full = mf.field(task, network, model="gram")
+    small = mf.field(task, network, model="symmetric")
+    states = np.array([small.expand(y) for y in run.states[:500:50]])
     average = critical(full, run.times[:500:50], states)
     for name in ("B", "H", "forcing", "speed"):
         np.testing.assert_allclose(getattr(average, name), getattr(system, name)[:500:50], atol=1e-13)
@@ -222,10 +218,10 @@ def test_the_residual_of_the_class_average_shrinks_with_the_width():
 
 def test_what_has_no_classes_has_no_critical_system():
     other = mf.FiniteTask(features=("a", "b"), atoms=[[("a", 1), ("b", 1)], [("a", 1), ("b", -1)]], labels=[1, -1])
-    field = gram_field(other, mf.Transformer())
+    field = mf.field(other, mf.Transformer(), model="gram")
     with pytest.raises(mf.SpecError, match="classes of a Mixture"):
         critical(field, [0.0], field.y0[None])
-    field = gram_field(mf.Mixture(classes=2), mf.Transformer())
+    field = mf.field(mf.Mixture(classes=2), mf.Transformer(), model="gram")
     with pytest.raises(mf.SpecError, match="leave out error"):
         critical(field, [0.0, 1.0], np.stack([field.y0] * 2), error=1e-9)
     skewed = mf.Mixture(classes=2, priors=(0.4, 0.6))
@@ -244,7 +240,7 @@ def test_first_time():
 
 @pytest.mark.parametrize("K", [2, 3, 5, 9])
 def test_growth_on_the_plateau_in_closed_form(K):
-    field = symmetric_field(mf.Mixture(classes=K), mf.Transformer(omega=0.3, bias=0.5))
+    field = mf.field(mf.Mixture(classes=K), mf.Transformer(omega=0.3, bias=0.5), model="symmetric")
     w_c = 0.1
     w_v = ((K + 1) * 0.5 + w_c) / (K - 1)  # silences the unanimous samples of the other label and nobody else
     G = np.full((2, 2, 2), 0.09) * np.eye(2)

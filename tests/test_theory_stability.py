@@ -8,7 +8,6 @@ import pytest
 import mixflow as mf
 from mixflow.engines.gated import pack
 from mixflow.engines.gram import Gram
-from mixflow.engines.gram_field import gram_field
 from mixflow.jaxed import jax
 from mixflow.paper.experiments.claims_stability import main
 from mixflow.paper.theory import stability as S
@@ -39,7 +38,7 @@ def test_types_decompose_every_state(K):
 
 @pytest.mark.parametrize("K", [2, 3, 4, 5, 6])
 def test_a_basis_has_one_vector_for_each_copy(K):
-    field = gram_field(mf.Mixture(classes=2), NETWORK) if K == 2 else None
+    field = mf.field(mf.Mixture(classes=2), NETWORK, model="gram") if K == 2 else None
     copies = {"equal": 1, "unequal": K - 1, "pairs": K * (K - 3) // 2, "cycles": (K - 1) * (K - 2) // 2}
     total = 0
     for kind in TYPES:
@@ -48,7 +47,7 @@ def test_a_basis_has_one_vector_for_each_copy(K):
         total += len(rows) * max(copies[kind[0]], 0)
         if field:
             for row in rows:
-                np.testing.assert_allclose(pack(**project(field.unpack(row), K, kind)), row, atol=1e-12)
+                np.testing.assert_allclose(field.pack(**project(field.unpack(row), K, kind)), row, atol=1e-12)
     assert total == 2 * (2 * K + 4 * K * K + 2 * K * (2 * K + 1))  # w, A and two symmetric matrices, two heads
     assert [len(basis(K, (kind, "mirror"))) for kind in copies] == [22, 18 if K == 2 else 28, 10 * (K > 3), 6 * (K > 2)]
 
@@ -94,7 +93,7 @@ def test_projection_commutes_with_the_linearised_field(three):
     leg = three.legs[1]
     y, gates = leg.states[-1], leg.gates[-1]
     parts = random_parts(3, 7)
-    apply = lambda row: three._derive("field", y, gates, row[None])[0]  # noqa: E731
+    apply = lambda row: three.full.derivatives.field(y, gates, row[None])[0]  # noqa: E731
     moved = three.full.unpack(apply(pack(**parts)))
     for kind in TYPES:
         one = project({name: moved[name] for name in PARTS}, 3, kind)

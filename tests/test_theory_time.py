@@ -6,8 +6,8 @@ import pytest
 import mixflow as mf
 from mixflow.networks.construct import construct
 from mixflow.paper.experiments.learning_time import agreement, law, local_exponents, phase, point
+from mixflow.paper.figures.theory import plot_critical, plot_learning_time
 from mixflow.paper.theory.mechanism import compare, distance, entries, routes, signs, who_attends
-from mixflow.plot.theory import plot_critical, plot_learning_time
 
 
 def test_the_law_of_an_exact_power():

@@ -10,8 +10,7 @@ from odd import ODD
 import mixflow as mf
 from mixflow.engines.variant_network import VariantNetwork
 from mixflow.measure.stages import NAMES, detect
-from mixflow.networks.transformer import embedding, start
-from mixflow.paper.theory.ablations import ablate
+from mixflow.networks.transformer import embedding
 from mixflow.summary import summary, table
 
 BASE = mf.Transformer(width=16, seed=3)
@@ -161,28 +160,6 @@ def test_a_saved_run_gives_back_its_variant(tmp_path):
     assert "mean over classes" in table(again)
     with pytest.raises(mf.SpecError, match="cannot be extended"):
         mf.extend(again, 10)
-
-
-@pytest.mark.parametrize(
-    ("name", "changes"),
-    [("two heads", {}), ("one head", {"heads": 1}), ("one head, trained offset", {"heads": 1, "offset": True}),
-     ("two heads, one attention", {"shared_attention": True})],
-)  # fmt: skip
-def test_the_ablations_in_gram_variables_are_the_same_networks(name, changes, monkeypatch):
-    """Descent on the weights of the variant equals the ablation's descent on their Gram matrices."""
-    variant = mf.Variant(BASE, **changes)
-    run = mf.train(mf.Mixture(2), variant, METHOD).dataset.isel(time=-1)
-    first = start(BASE, mf.Mixture(2).population())
-    if (
-        "shared_attention" in changes or "heads" in changes
-    ):  # one attention draws other weights than two: hand them over
-        drawn = mf.train(mf.Mixture(2), variant, mf.GradientDescent(0.1, 1)).dataset.isel(time=0)
-        first |= {name: np.broadcast_to(drawn[name].values[:1], first[name].shape) for name in ("A", "G_K", "G_Q")}
-    monkeypatch.setattr("mixflow.paper.theory.ablations.start", lambda *_: first)
-    reduced = ablate(mf.Mixture(2), BASE, name, steps=METHOD.steps)
-    np.testing.assert_allclose(run.A, reduced["A"], atol=1e-11)
-    np.testing.assert_allclose(run.w, reduced["w"], atol=1e-11)
-    np.testing.assert_allclose(run.loss, reduced["loss"], atol=1e-11)
 
 
 def test_stage_detection_runs_unchanged():

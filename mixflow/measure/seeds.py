@@ -25,7 +25,7 @@ class Boundary:
     total: int
 
 
-def interval(stage_lists, level=0.95):
+def stage_intervals(stage_lists, level=0.95):
     """{(stage name, "start" or "end"): Boundary} over the stage lists of several runs (seeds).
 
     Student's t-interval of the mean, not a bootstrap: one compares 5 to 30 seeds, where resampling so few values covers

@@ -1,1 +1,39 @@
-"""Labelled dataset -> Figure; never computes dynamics."""
+"""Figures of runs and sweeps, and the look they share; public functions that give matplotlib Figures.
+
+figures   plot_run, plot_columns (runs side by side), plot_events (a flow's switches), plot_scores, plot_sweep
+parts     draw_losses, draw_lines, neuron_lines, attention_lines, shade (the stages), time_axis
+look      RC, COLOURS, SERIES, GATES, STAGES; save (svg, pdf, png)
+
+What a figure cannot show raises SpecError, what cannot be written StoreError.
+
+>>> import mixflow as mf
+>>> run = mf.train(mf.Mixture(), mf.Transformer(), mf.GradientDescent(steps=300))
+>>> figure = mf.plot.plot_columns({"one": run, "again": run})
+>>> len(figure.axes)
+6
+"""
+
+from ..lazy import exports
+
+# The public names and the module each lives in.
+_HOME = {
+    "COLOURS": "style",
+    "GATES": "style",
+    "RC": "style",
+    "SERIES": "style",
+    "STAGES": "style",
+    "attention_lines": "run",
+    "draw_lines": "run",
+    "draw_losses": "run",
+    "neuron_lines": "run",
+    "plot_columns": "columns",
+    "plot_events": "events",
+    "plot_run": "run",
+    "plot_scores": "scores",
+    "plot_sweep": "sweep",
+    "save": "style",
+    "shade": "style",
+    "time_axis": "style",
+}
+__all__ = list(_HOME)
+__getattr__, __dir__ = exports(__name__, _HOME)

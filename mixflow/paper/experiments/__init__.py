@@ -1,5 +1,7 @@
 """One file for each figure or question, all of one shape (`shape.Experiment`): config with reasons -> run -> verdict, figures."""
 
+import mixflow as mf
+
 # In the order of the report. Modules are imported when asked for, so that `mixflow --help` needs none of them.
 _HOME = {
     "simultaneous": "simultaneous",
@@ -22,6 +24,4 @@ def experiment(name):
     """The experiment of this name."""
     from importlib import import_module
 
-    from ...checks import one_of
-
-    return import_module(f".{_HOME[one_of('experiment', name, NAMES)]}", __name__).EXPERIMENT
+    return import_module(f".{_HOME[mf.checks.one_of('experiment', name, NAMES)]}", __name__).EXPERIMENT

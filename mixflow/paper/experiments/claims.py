@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 
-from ...plot.claims import plot_claims
+from ..figures.claims import plot_claims
 from ..theory.claims import REGISTRY, Lab, evaluate
 from .shape import Check, Experiment, Picture, Results, Setting
 

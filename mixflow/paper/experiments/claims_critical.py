@@ -4,10 +4,10 @@ python -m mixflow.paper.experiments.claims_critical --out results     25 points,
 """
 
 import argparse
-import json
-import pathlib
 
-from ...store import write_whole
+import mixflow as mf
+
+from ..files import dump, make_folder, write
 from ..theory.comparison import separation
 
 OMEGAS = (0.05, 0.1, 0.2, 0.4, 0.8)
@@ -31,20 +31,19 @@ def table(points):
 
 def main(arguments=None):
     """Compute, print, write the numbers and the figure."""
-    from ...plot.style import save
-    from ...plot.theory import plot_critical
+    from ..figures.theory import plot_critical
 
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--quick", action="store_true", help="four points instead of 25")
     parser.add_argument("--out", default="results", help="folder for the figure and the numbers")
     options = parser.parse_args(arguments)
-    folder = pathlib.Path(options.out)
-    folder.mkdir(parents=True, exist_ok=True)
+    folder = make_folder(options.out)
     found = grid(omegas=(0.1, 0.8), biases=(0.1, 1.0), saves=1000) if options.quick else grid()
     print(table(found))
-    write_whole(folder / "critical.json", json.dumps(found, indent=1).encode())
+    write(folder / "critical.json", dump(found))
     print(
-        "written: " + ", ".join(map(str, [folder / "critical.json", *save(plot_critical(found), folder / "critical")]))
+        "written: "
+        + ", ".join(map(str, [folder / "critical.json", *mf.plot.save(plot_critical(found), folder / "critical")]))
     )
     return found
 

@@ -19,23 +19,17 @@ from dataclasses import replace
 
 import numpy as np
 
-from ...checks import one_of
-from ...engines.symmetric_field import symmetric_field
-from ...errors import SpecError
-from ...filippov.flow import flow
-from ...methods.descent import GradientDescent
-from ...methods.flow import GradientFlow
-from ...networks.transformer import Transformer
-from ...tasks.mixture import Mixture
-from ...training import train, train_many
-from ..theory.comparison import LEVEL, LIMIT, separation
+import mixflow as mf
+
+from ..batch import train_batch
+from ..theory.comparison import LEVEL, separation, until_score
 from ..theory.critical import CV, critical, plateau_growth
 from ..theory.finding import interval
 from ..theory.perturbed import seed_growth
 from ..theory.run_claims import decide
 from .learning_time import point
 
-NETWORK = Transformer(omega=0.3, bias=0.5)
+NETWORK = mf.Transformer(omega=0.3, bias=0.5)
 
 
 def branch(rates=(0.1, 0.01, 0.004, 0.002, 0.001), classes=5, time=200.0):
@@ -43,10 +37,10 @@ def branch(rates=(0.1, 0.01, 0.004, 0.002, 0.001), classes=5, time=200.0):
     found = {}
     for rate in rates:
         steps = round(time / rate)
-        run = train(Mixture(classes=classes), NETWORK, GradientDescent(rate, steps, steps))
+        run = mf.train(mf.Mixture(classes=classes), NETWORK, mf.GradientDescent(rate, steps, steps))
         found[rate] = float(run.dataset.loss.values[-1])
-    field = symmetric_field(Mixture(classes=classes), NETWORK)
-    end = flow(field, field.y0, GradientFlow(until=time, save_at=2)).state
+    field = mf.field(mf.Mixture(classes=classes), NETWORK, model="symmetric")
+    end = field.flow(mf.GradientFlow(until=time, save_at=2)).state
     names = [name for _, name in field.gate_names]
     z = dict(zip(names, field.z(end).tolist(), strict=True))
     return {"descent": found, "flow": float(field.loss(end)), "z": {name: z[name] for name in ("y=- n=1", "y=+ n=0")}}
@@ -54,8 +48,8 @@ def branch(rates=(0.1, 0.01, 0.004, 0.002, 0.001), classes=5, time=200.0):
 
 def stall(classes=8, times=(1e5, 2e5, 1e6)):
     """Loss along the flow, its distance from the floor log 2 / 2^(K−1), and the dead sample's two neurons."""
-    field = symmetric_field(Mixture(classes=classes), NETWORK)
-    states = flow(field, field.y0, GradientFlow(until=times[-1], save_at=times, rtol=1e-8)).states
+    field = mf.field(mf.Mixture(classes=classes), NETWORK, model="symmetric")
+    states = field.flow(mf.GradientFlow(until=times[-1], save_at=times, rtol=1e-8)).states
     floor = float(np.log(2) / 2 ** (classes - 1))
     z = field.z(states).reshape(len(times), 2, classes)[:, :, 0]  # the sample y = +, every other sign −
     return [
@@ -69,8 +63,8 @@ def survey(classes=(2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 17, 20), factor=20.0, rtol=
     found = []
     for K in classes:
         learned = point(K, certificate=False)["time"]
-        field = symmetric_field(Mixture(classes=K), NETWORK)
-        state = flow(field, field.y0, GradientFlow(until=factor * learned, save_at=2, rtol=rtol)).state
+        field = mf.field(mf.Mixture(classes=K), NETWORK, model="symmetric")
+        state = field.flow(mf.GradientFlow(until=factor * learned, save_at=2, rtol=rtol)).state
         z = np.maximum(field.z(state), 0)
         margin = z[:K] - z[K:]
         dead = [f"y=+ n={n}" for n in np.flatnonzero(margin < 1e-6)]
@@ -85,11 +79,11 @@ def survey(classes=(2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 17, 20), factor=20.0, rtol=
 
 def classes(K, time, *, width=4096, seeds=8):
     """Spread of A_+[c_k,v_k] over the classes relative to its mean, accuracy and loss, over seeds; mean-field beside."""
-    networks = [Transformer(omega=0.3, width=width, seed=seed) for seed in range(seeds)]
+    networks = [mf.Transformer(omega=0.3, width=width, seed=seed) for seed in range(seeds)]
     steps = round(time / 0.1)
-    method = GradientDescent(0.1, steps, steps)
-    batch = train_many(Mixture(classes=K), networks, method).isel(time=-1)
-    limit = train(Mixture(classes=K), NETWORK, method).dataset.isel(time=-1)
+    method = mf.GradientDescent(0.1, steps, steps)
+    batch = train_batch(mf.Mixture(classes=K), networks, method).isel(time=-1)
+    limit = mf.train(mf.Mixture(classes=K), NETWORK, method).dataset.isel(time=-1)
     own = np.array([np.diagonal(A[0, :K, K:]) for A in batch.A.values])
     spread = np.ptp(own, axis=1) / own.mean(axis=1)
     accuracy = batch.accuracy.values
@@ -103,9 +97,9 @@ def classes(K, time, *, width=4096, seeds=8):
 
 def sign(K, *, saves=2000):
     """Where h_cv < 0 between the first switch and separation along the flow, its least and its greatest value."""
-    field = symmetric_field(Mixture(classes=K), NETWORK)
-    end = separation_time(field)
-    run = flow(field, field.y0, GradientFlow(until=end, save_at=tuple(np.linspace(0, end, saves))))
+    field = mf.field(mf.Mixture(classes=K), NETWORK, model="symmetric")
+    end = until_score(field, LEVEL).time
+    run = field.flow(mf.GradientFlow(until=end, save_at=tuple(np.linspace(0, end, saves))))
     system = critical(field, run.times, run.states)
     h, after = system.H[:, *CV], system.time > run.events[0].time
     negative = np.flatnonzero(after & (h < 0))
@@ -121,9 +115,9 @@ def plateau(K):
 
     The ratio is taken while only the unanimous samples' neurons are silent, as the formula asks; `until` says how long.
     """
-    field = symmetric_field(Mixture(classes=K), NETWORK)
-    end = separation_time(field)
-    run = flow(field, field.y0, GradientFlow(until=end, save_at=tuple(np.linspace(0, end, 1000))))
+    field = mf.field(mf.Mixture(classes=K), NETWORK, model="symmetric")
+    end = until_score(field, LEVEL).time
+    run = field.flow(mf.GradientFlow(until=end, save_at=tuple(np.linspace(0, end, 1000))))
     z = np.maximum(field.z(run.states), 0)
     margin = z[:, :K] - z[:, K:]  # of the samples y = +, n other signs +
     hard = 1 + 2 * np.arange(K) - (K - 1) <= 0
@@ -145,9 +139,9 @@ def gap(K):
     A neuron pushes itself on by the samples it should answer; once silenced there it stays silent. So this is how far a
     perturbation may push.
     """
-    field = symmetric_field(Mixture(classes=K), NETWORK)
-    end = separation_time(field)
-    run = flow(field, field.y0, GradientFlow(until=end, save_at=tuple(np.linspace(0, end, 20_000))))
+    field = mf.field(mf.Mixture(classes=K), NETWORK, model="symmetric")
+    end = until_score(field, LEVEL).time
+    run = field.flow(mf.GradientFlow(until=end, save_at=tuple(np.linspace(0, end, 20_000))))
     z = field.z(run.states)
     switched = {event.gate for event in run.events}
     stay = [i for i in range(K) if i not in switched]  # the first K gates are those of the samples with y = +
@@ -162,10 +156,10 @@ def threshold(K=4, widths=(2**12, 2**14, 2**16, 2**18, 2**20), seeds=3, factor=1
     growth    of the difference from the start to `factor` learning times, each seed and the interval of the mean
     silenced  at a sixth of that time, each seed
     """
-    task = Mixture(classes=K)
+    task = mf.Mixture(classes=K)
     steps = round(factor * point(K, certificate=False)["time"] / 0.1)
     networks = [replace(NETWORK, width=width, seed=seed) for width in widths for seed in range(seeds)]
-    batch = train_many(task, networks, GradientDescent(0.1, steps, steps // 6))
+    batch = train_batch(task, networks, mf.GradientDescent(0.1, steps, steps // 6))
     ratio = seed_growth(task, batch.A.values)["unequal", "mirror"][:, -1]
     lonely = np.array([[_lonely(atom, sign) for atom in batch.atom.values] for sign in "+-"])  # head, atom
     silent = ((batch.z.isel(time=1).values <= 0) & lonely).sum(axis=(1, 2))
@@ -187,21 +181,15 @@ def _lonely(atom, sign):
 
 def average(K, width, *, seeds=3, factor=1.2):
     """The critical sub-system of networks' class averages: `critical-drives` of each seed, and what the averaging leaves out."""
-    task = Mixture(classes=K)
+    task = mf.Mixture(classes=K)
     steps = round(factor * point(K, certificate=False)["time"] / 0.1)
     networks = [replace(NETWORK, width=width, seed=seed) for seed in range(seeds)]
-    batch = train_many(task, networks, GradientDescent(0.1, steps, 20))
+    batch = train_batch(task, networks, mf.GradientDescent(0.1, steps, 20))
     found = [decide("critical-drives", batch.isel(run=i), task, network) for i, network in enumerate(networks)]
     return {
         "classes": K, "width": width, "driven over actual": [one.measured for one in found],
         "residual": [one.facts["residual_of_averaging"] for one in found], "bounded": [one.facts["bounded"] for one in found],
     }  # fmt: skip
-
-
-def separation_time(field):
-    """When A_cv of the contrast sector reaches LEVEL along the flow."""
-    score = lambda t, y: float(field.unpack(y)["A"][1, 0, 1]) - LEVEL  # noqa: E731
-    return flow(field, field.y0, GradientFlow(until=LIMIT, save_at=2), stop=score).time
 
 
 RUNS = {
@@ -225,8 +213,8 @@ def main(arguments=None):
     parser.add_argument("names", nargs="*", metavar="NAME", help=f"any of {', '.join(RUNS)} (default: all)")
     names = parser.parse_args(arguments).names or RUNS
     try:
-        names = [one_of("name", name, tuple(RUNS)) for name in names]
-    except SpecError as error:
+        names = [mf.checks.one_of("name", name, tuple(RUNS)) for name in names]
+    except mf.SpecError as error:
         parser.error(str(error))
     for name in names:
         for result in RUNS[name]():

@@ -5,24 +5,20 @@ python -m mixflow.paper.experiments.claims_stability 2 3 --widths 4096 --out res
 """
 
 import argparse
-import json
 from dataclasses import replace
 
 import numpy as np
 
-from ...checks import whole
-from ...errors import MixflowError
-from ...methods.descent import GradientDescent
-from ...networks.transformer import Transformer
-from ...store import make_folder, write_whole
-from ...tasks.mixture import Mixture
-from ...training import train_many
+import mixflow as mf
+
+from ..batch import train_batch
+from ..files import dump, make_folder, write
 from ..theory.finding import interval
 from ..theory.perturbed import seed_growth, two_flows
 from ..theory.stability import linearised
 from .learning_time import point
 
-NETWORK = Transformer(omega=0.3, bias=0.5)
+NETWORK = mf.Transformer(omega=0.3, bias=0.5)
 CLASSES, WIDTHS = (2, 3, 4, 5, 6), (4096, 2**20)
 RATE = 0.1
 SAVES = 40
@@ -34,7 +30,7 @@ def growth(classes, *, network=NETWORK, factor=1.2, points=200, widths=WIDTHS, s
     linear  the linearised flow: growth and the worst start's growth over time, and how good the linearisation is
     seeds   {width: {type: (run, time)}} of networks trained by descent, whose start is a perturbation of size 1/√width
     """
-    task = Mixture(classes=classes)
+    task = mf.Mixture(classes=classes)
     learned = point(classes, network.omega, network.bias, certificate=False)["time"]
     until = factor * learned
     found = linearised(task, network, until, points=points)
@@ -54,7 +50,7 @@ def measured(task, network, until, widths, seeds):
         return {}
     steps = int(until / RATE)
     networks = [replace(network, width=width, seed=seed) for width in widths for seed in range(seeds)]
-    batch = train_many(task, networks, GradientDescent(RATE, steps, max(1, steps // SAVES)))
+    batch = train_batch(task, networks, mf.GradientDescent(RATE, steps, max(1, steps // SAVES)))
     ratio = seed_growth(task, batch.A.values)
     parts = {width: slice(i * seeds, (i + 1) * seeds) for i, width in enumerate(widths)}
     return {
@@ -65,7 +61,7 @@ def measured(task, network, until, widths, seeds):
 
 def agreement(classes, until, *, network=NETWORK, points=150, moments=8, size=1e-6):
     """{type: (moments,) |difference| of two flows from the linearised flow, relative to the perturbation}; one random start."""
-    task, found = Mixture(classes=classes), {}
+    task, found = mf.Mixture(classes=classes), {}
     for kind, one in linearised(task, network, until, points=points).items():
         at = np.linspace(0, len(one.time) - 1, moments + 1).astype(int)[1:]
         start = np.random.default_rng(0).standard_normal(len(one.spread)) * one.spread
@@ -96,8 +92,7 @@ def table(result):
 
 def main(arguments=None):
     """Compute, print, write the numbers and the figure."""
-    from ...plot.stability import plot_stability
-    from ...plot.style import save
+    from ..figures.stability import plot_stability
 
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("classes", nargs="*", type=int, metavar="K", help="numbers of classes (default: 2 3 4 5 6)")
@@ -110,9 +105,10 @@ def main(arguments=None):
     try:
         make_folder(options.out)
         classes = [
-            whole("K", K, least=2, most=8, fix="atoms are listed one by one") for K in options.classes or CLASSES
+            mf.checks.whole("K", K, least=2, most=8, fix="atoms are listed one by one")
+            for K in options.classes or CLASSES
         ]
-    except MixflowError as error:
+    except mf.MixflowError as error:
         parser.error(str(error))
     results = []
     for K in classes:
@@ -123,8 +119,8 @@ def main(arguments=None):
             for kind, one in results[-1]["agreement"].items():
                 far = " ".join(f"{t:.0f}: {x:.0e}" for t, x in zip(one["time"], one["difference"], strict=True))
                 print(f"  two flows, {kind:18} {far}", flush=True)
-        write_whole(f"{options.out}/stability.json", json.dumps(results).encode())
-    written = save(plot_stability(results), f"{options.out}/stability")
+        write(f"{options.out}/stability.json", dump(results))
+    written = mf.plot.save(plot_stability(results), f"{options.out}/stability")
     print("written: " + ", ".join(map(str, [f"{options.out}/stability.json", *written])))
     return results
 

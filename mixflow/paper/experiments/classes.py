@@ -4,14 +4,11 @@ import math
 
 import numpy as np
 
-from ...measure.seeds import mean_interval
-from ...methods.descent import GradientDescent
-from ...networks.transformer import Transformer
-from ...plot.columns import plot_columns
-from ...plot.slope import plot_slopes
-from ...plot.stability import plot_stability
-from ...tasks.mixture import Mixture
-from ...training import train, train_many
+import mixflow as mf
+
+from ..batch import train_batch
+from ..figures.slope import plot_slopes
+from ..figures.stability import plot_stability
 from .claims_stability import growth as perturbed
 from .curves import curves, first_below
 from .shape import Experiment, Picture, Results, Setting, between, equal, near, shown
@@ -48,8 +45,8 @@ def run(settings, progress):
     runs = {}
     for K in settings["classes"]:
         steps = max(settings["steps"], 350 * K**3 if K > 5 else 0)
-        method = GradientDescent(settings["learning_rate"], steps, save_every=max(20, steps // 2000))
-        runs[K] = train(Mixture(K), Transformer(width=math.inf, **common), method, progress=progress)
+        method = mf.GradientDescent(settings["learning_rate"], steps, save_every=max(20, steps // 2000))
+        runs[K] = mf.train(mf.Mixture(K), mf.Transformer(width=math.inf, **common), method, progress=progress)
     learned = [
         first_below(run.dataset.time.values, run.dataset.loss.values, settings["learned"]) for run in runs.values()
     ]
@@ -57,13 +54,13 @@ def run(settings, progress):
         {"learned": ("classes", learned, {"long_name": f"first saved time with loss below {settings['learned']:g}"})},
         coords={"classes": list(runs)},
     )
-    method = GradientDescent(settings["learning_rate"], settings["steps"], save_every=200)
-    finite = [Transformer(width=settings["width"], seed=seed, **common) for seed in range(settings["seeds"])]
-    many = train_many(Mixture(3), finite, method, progress=progress)
+    method = mf.GradientDescent(settings["learning_rate"], settings["steps"], save_every=200)
+    finite = [mf.Transformer(width=settings["width"], seed=seed, **common) for seed in range(settings["seeds"])]
+    many = train_batch(mf.Mixture(3), finite, method, progress=progress)
     kept = {f"K = {K}": runs[K] for K in (3, 4)}
     stability = []
     for K in settings["stability"]:
-        one = perturbed(K, network=Transformer(**common), points=100, widths=[settings["stability_width"]])
+        one = perturbed(K, network=mf.Transformer(**common), points=100, widths=[settings["stability_width"]])
         stability.append(one)
         progress(len(stability), len(settings["stability"]))
     return Results(
@@ -124,7 +121,7 @@ def verdict(results):
             checks.append(shown(f"learned {K}", says, time))
     slope, low, high = exponent(growth)
     checks.append(near("exponent", "learning time grows like K to the power", slope, 3.0, 0.3, low=low, high=high))
-    mean, low, high = mean_interval(results.facts["loss"])
+    mean, low, high = mf.measure.mean_interval(results.facts["loss"])
     width, seeds = settings["width"], settings["seeds"]
     checks.append(
         shown(
@@ -144,7 +141,7 @@ def _as_linear(result, width):
     """Class against class: what the seeds' asymmetry grows by, over what the linearised flow says."""
     K, kind = result["classes"], "unequal, mirror"
     seeds = np.array([path[-1] for path in result["seeds"][str(width)][kind]])
-    ratio, low, high = mean_interval(seeds / result["linear"][kind]["growth"][-1])
+    ratio, low, high = mf.measure.mean_interval(seeds / result["linear"][kind]["growth"][-1])
     says = f"K = {K}: growth of the classes' difference at width {width}, over that of the linearised flow"
     if K in (2, 3):  # larger K have a neuron close to silence (docs/findings.md)
         return between(f"stability {K}", says, ratio, 0.3, 2.0, low=low, high=high)
@@ -161,7 +158,7 @@ def figures(results):
             "Simultaneous descent with three and with four classes: the same three stages, the same signs of the scores.",
             "Two columns of three panels, K = 3 and K = 4, with shaded stages: losses, neurons and attention behave as "
             "for two classes, later.",
-            plot_columns(results.facts["columns"]),
+            mf.plot.plot_columns(results.facts["columns"]),
         ),
         Picture(
             "growth",

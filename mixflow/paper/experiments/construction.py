@@ -4,13 +4,9 @@ import math
 
 import numpy as np
 
-from ...methods.descent import GradientDescent
-from ...networks.construct import construct
-from ...networks.transformer import Transformer
-from ...plot.scores import plot_scores
-from ...plot.slope import plot_curves
-from ...tasks.mixture import Mixture
-from ...training import train
+import mixflow as mf
+
+from ..figures.slope import plot_curves
 from ..theory.mechanism import compare
 from .shape import Experiment, Picture, Results, Setting, between, equal, near, shown
 
@@ -28,7 +24,7 @@ def run(settings, progress):
     import xarray
 
     K_all = [*settings["classes"], *settings["many_classes"]]
-    nets = [construct(classes=K, target_margin=settings["target_margin"]) for K in K_all]
+    nets = [mf.construct(classes=K, target_margin=settings["target_margin"]) for K in K_all]
     found = [net.evaluate() for net in nets]
     errors = [float(np.abs(each.margin - net.margin).max()) for each, net in zip(found, nets)]
     summary = xarray.Dataset(
@@ -48,7 +44,7 @@ def run(settings, progress):
         coords={"classes": K_all},
     )
     C = settings["scores"]
-    reach = [[construct(classes=K, beta=K + 1.0, B=2 * c, C=c).margin for c in C] for K in settings["classes"]]
+    reach = [[mf.construct(classes=K, beta=K + 1.0, B=2 * c, C=c).margin for c in C] for K in settings["classes"]]
     curves = xarray.Dataset(
         {
             "margin": (
@@ -59,8 +55,11 @@ def run(settings, progress):
         },
         coords={"C": C, "classes": settings["classes"]},
     )
-    trained = train(
-        Mixture(2), Transformer(omega=0.3, bias=0.5), GradientDescent(0.1, settings["steps"], 10), progress=progress
+    trained = mf.train(
+        mf.Mixture(2),
+        mf.Transformer(omega=0.3, bias=0.5),
+        mf.GradientDescent(0.1, settings["steps"], 10),
+        progress=progress,
     )
     return Results(
         runs={"trained": trained},
@@ -100,7 +99,7 @@ def figures(results):
     """Scores of the construction and of the trained network; the margin as the scores grow."""
     trained = results.runs["trained"]
     data = trained.dataset.isel(time=-1).sel(head="+")
-    net = construct(classes=2, B=4.0, C=4.0, beta=1.0)
+    net = mf.construct(classes=2, B=4.0, C=4.0, beta=1.0)
     matrices = {"closed form (B = C = 4)": net.A[0], "trained, t = 2000": data.A.values}
     curves = results.series["margin"]
     lines = {f"K = {K}": (curves.C.values, curves.margin.sel(classes=K).values) for K in curves.classes.values}
@@ -112,7 +111,7 @@ def figures(results):
             "Two 4 by 4 tables of attention scores. The closed form has positive entries where an identifier meets itself and "
             "negative ones where it asks its own signal. The trained network shares these signs and has further large "
             "entries in the rows of the identifiers: positive for their own signal, negative for the other.",
-            plot_scores(matrices, list(data.key.values)),
+            mf.plot.plot_scores(matrices, list(data.key.values)),
         ),
         Picture(
             "margin",

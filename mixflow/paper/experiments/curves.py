@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from ...plot.run import attention_lines, neuron_lines
+import mixflow as mf
 
 # The four attention scores of head +, averaged over classes, in the order plot.run draws them.
 SCORES = ("A_c_own", "A_c_other", "A_query_own", "A_query_other")
@@ -20,9 +20,9 @@ def curves(run):
 
     data = run.dataset
     found = {name: ("time", data[name].values, {"long_name": meaning}) for name, meaning in LOSSES.items()}
-    for name, (label, (_, _, values)) in zip(("w_c", "w_v"), neuron_lines(data).items()):
+    for name, (label, (_, _, values)) in zip(("w_c", "w_v"), mf.plot.neuron_lines(data).items()):
         found[name] = ("time", values, {"long_name": f"head +, mean over classes of {plain(label)}"})
-    for name, (label, (_, _, values)) in zip(SCORES, attention_lines(data).items()):
+    for name, (label, (_, _, values)) in zip(SCORES, mf.plot.attention_lines(data).items()):
         found[name] = ("time", values, {"long_name": f"head +, mean over classes of {plain(label)}"})
     margin = data.margin.transpose("time", ...).values
     found["smallest_margin"] = ("time", margin.min(axis=1), {"long_name": "smallest y·F over all samples"})

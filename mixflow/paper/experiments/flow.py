@@ -4,13 +4,9 @@ import math
 
 import numpy as np
 
-from ...methods.descent import GradientDescent
-from ...methods.flow import GradientFlow
-from ...networks.transformer import Transformer
-from ...plot.events import plot_events
-from ...plot.slope import plot_slopes
-from ...tasks.mixture import Mixture
-from ...training import train
+import mixflow as mf
+
+from ..figures.slope import plot_slopes
 from .curves import curves
 from .shape import Experiment, Picture, Results, Setting, between, equal, near, shown
 
@@ -46,15 +42,15 @@ def run(settings, progress):
     """The flow with its event list; descent at every learning rate to the times of comparison."""
     import xarray
 
-    task, start = Mixture(2), Transformer(width=math.inf, omega=settings["omega"], bias=settings["bias"])
-    flow = train(task, start, GradientFlow(settings["until"], settings["rtol"]), progress=progress)
+    task, start = mf.Mixture(2), mf.Transformer(width=math.inf, omega=settings["omega"], bias=settings["bias"])
+    flow = mf.train(task, start, mf.GradientFlow(settings["until"], settings["rtol"]), progress=progress)
     rates, times = settings["learning_rates"], settings["compare_at"]
-    exact = train(task, start, GradientFlow(max(times), settings["rtol"], save_at=times), progress=progress)
+    exact = mf.train(task, start, mf.GradientFlow(max(times), settings["rtol"], save_at=times), progress=progress)
     distance = np.zeros((len(rates), len(times)))
     for i, rate in enumerate(rates):
         steps = round(max(times) / rate)
-        method = GradientDescent(rate, steps, save_every=round(min(times) / rate))
-        data = train(task, start, method, progress=progress).dataset.sel(time=times, method="nearest")
+        method = mf.GradientDescent(rate, steps, save_every=round(min(times) / rate))
+        data = mf.train(task, start, method, progress=progress).dataset.sel(time=times, method="nearest")
         for name in ("w", "A"):
             gap = np.abs(data[name].values - exact.dataset[name].values).reshape(len(times), -1).max(axis=1)
             distance[i] = np.maximum(distance[i], gap)
@@ -133,7 +129,7 @@ def figures(results):
         "Above, the losses of the gradient flow over logarithmic time with the stages shaded. Below, a bar for each sample type: "
         "the samples with both signs minus are off from t = 12, on at 258, sliding from 281 to 390 and from 1842 on; those with "
         "their own sign minus slide from 948 to 1842; the others stay on.",
-        plot_events(flow, WORDS | {"y=+ n=0": "own sign +, other −", "y=+ n=1": "both signs +"}),
+        mf.plot.plot_events(flow, WORDS | {"y=+ n=0": "own sign +, other −", "y=+ n=1": "both signs +"}),
     )
     order = Picture(
         "order",

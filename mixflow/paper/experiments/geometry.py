@@ -4,15 +4,10 @@ import math
 
 import numpy as np
 
-from ...engines.forward import features
-from ...measure.seeds import interval, mean_interval
-from ...measure.separability import feature_margin
-from ...measure.stages import detect
-from ...methods.descent import GradientDescent
-from ...networks.transformer import Transformer
-from ...plot.geometry import plot_margins, plot_plane
-from ...tasks.mixture import Mixture
-from ...training import train, train_many
+import mixflow as mf
+
+from ..batch import train_batch
+from ..figures.geometry import plot_margins, plot_plane
 from .shape import Experiment, Picture, Results, Setting, between, equal, near, shown
 
 CONFIG = {
@@ -30,30 +25,31 @@ def run(settings, progress):
     """One run at infinite width; the attention features of all eight samples along it, and their exact maximum margins."""
     import xarray
 
-    task = Mixture(2)
-    method = GradientDescent(settings["learning_rate"], settings["steps"], save_every=10)
+    task = mf.Mixture(2)
+    method = mf.GradientDescent(settings["learning_rate"], settings["steps"], save_every=10)
     common = {"omega": settings["omega"], "bias": settings["bias"]}
-    limit = train(task, Transformer(width=math.inf, **common), method, progress=progress)
+    limit = mf.train(task, mf.Transformer(width=math.inf, **common), method, progress=progress)
     data = limit.dataset
     pick = np.unique(np.geomspace(1, len(data.time) - 1, settings["times"]).astype(int))
     some = data.isel(time=np.concatenate([[0], pick]))
-    phi = features(task, some.A.values)[:, 0]  # head +: (time, atom, feature)
+    phi = mf.measure.attention_features(task, some.A.values)[:, 0]  # head +: (time, atom, feature)
     hard = task.population().hard
+    margins = {kind: mf.measure.feature_margin(task, some.A.values, samples=kind) for kind in ("hard", "all")}
     series = xarray.Dataset(
         {
             "identifier": (("time", "atom"), phi[..., :2].sum(-1), {"long_name": "attention on the identifier, head +"}),
             "vote": (("time", "atom"), phi[..., 2:].sum(-1), {"long_name": "attention-weighted sum of the signs, head +"}),
-            "margin_hard": ("time", feature_margin(task, some.A.values), {"long_name": "maximum margin of the hard samples"}),
-            "margin_all": ("time", feature_margin(task, some.A.values, samples="all"), {"long_name": "the same, all samples"}),
+            "margin_hard": ("time", margins["hard"], {"long_name": "maximum margin of the hard samples"}),
+            "margin_all": ("time", margins["all"], {"long_name": "the same, all samples"}),
             "output_easy": ("time", some.margin.values[:, ~hard].min(1), {"long_name": "smallest y·F of the easy samples"}),
             "output_hard": ("time", some.margin.values[:, hard].min(1), {"long_name": "smallest y·F of the hard samples"}),
         },
         coords={"time": some.time.values, "atom": data.atom.values, "label": ("atom", data.label.values), "hard": ("atom", hard)},
     )  # fmt: skip
-    finite = [Transformer(width=settings["width"], seed=seed, **common) for seed in range(settings["seeds"])]
-    many = train_many(task, finite, method, progress=progress)
-    ends = feature_margin(task, many.A[:, -1].values)
-    stages = [detect(many.isel(run=i)) for i in range(len(finite))]
+    finite = [mf.Transformer(width=settings["width"], seed=seed, **common) for seed in range(settings["seeds"])]
+    many = train_batch(task, finite, method, progress=progress)
+    ends = mf.measure.feature_margin(task, many.A[:, -1].values)
+    stages = [mf.measure.detect(many.isel(run=i)) for i in range(len(finite))]
     return Results(
         runs={"mean-field": limit},
         series={"features": series},
@@ -69,8 +65,8 @@ def verdict(results):
     data = limit.dataset
     hard = results.series["features"].hard.values
     exact = lambda t, chosen: float(np.interp(t, data.time.values, data.margin.values[:, chosen].min(axis=1)))  # noqa: E731
-    mean, low, high = mean_interval(facts["ends"])
-    switch = interval(facts["stages"])["neurons", "end"]
+    mean, low, high = mf.measure.mean_interval(facts["ends"])
+    switch = mf.measure.stage_intervals(facts["stages"])["neurons", "end"]
     where = f"mean over seeds at width {facts['width']}"
     return [
         equal("start", "feature margin of the hard samples at the start: exactly", f"{float(series.margin_hard[0]):g}", 0),

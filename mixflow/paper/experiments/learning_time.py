@@ -6,21 +6,13 @@ python -m mixflow.paper.experiments.learning_time --quick --out results  K = 2 â
 
 import argparse
 import itertools
-import json
 import math
-import pathlib
 
 import numpy as np
 
-from ...engines.gram_field import gram_field
-from ...engines.symmetric_field import symmetric_field
-from ...filippov.certificate import certify
-from ...filippov.flow import flow
-from ...methods.flow import GradientFlow
-from ...networks.transformer import Transformer
-from ...store import write_whole
-from ...tasks.mixture import Mixture
-from ...training import train
+import mixflow as mf
+
+from ..files import dump, make_folder, write
 
 LEARNED = 0.1  # the loss at which the task counts as learned
 CLASSES = (2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 17, 20, 24, 28, 34, 40, 48, 57, 68, 80, 100)
@@ -32,15 +24,15 @@ BOUNDS = {2: 2000.0, 3: 6000.0, 5: 17_000.0}
 
 def point(classes, omega=0.3, bias=0.5, *, certificate=True, rtol=1e-9):
     """The time at which the loss falls to LEARNED, with the flow's certificate; None if it is not reached."""
-    field = symmetric_field(Mixture(classes=classes), Transformer(omega=omega, bias=bias))
+    field = mf.field(mf.Mixture(classes=classes), mf.Transformer(omega=omega, bias=bias), model="symmetric")
     until = 1e4 * classes**4
     # Saved evenly in log t, so that the certificate compares states all the way to the stop, wherever that is.
-    method = GradientFlow(until=until, rtol=rtol, save_at=tuple(np.geomspace(1, until, 200)))
-    result = flow(field, field.y0, method, stop=lambda t, y: LEARNED - float(field.loss(y)))
+    method = mf.GradientFlow(until=until, rtol=rtol, save_at=tuple(np.geomspace(1, until, 200)))
+    result = field.flow(method, stop=lambda t, y: LEARNED - float(field.loss(y)))
     reached = result.ended == "stop"
     facts = {"classes": classes, "omega": omega, "bias": bias, "time": result.time if reached else None}
     if certificate:
-        proof = certify(field, field.y0, method, result)
+        proof = field.certify(method, result)
         names = ("relative_difference", "relative_drift_tr_C2", "smallest_eigenvalue", "same_events", "evaluations")
         facts["certificate"] = {name: proof[name] for name in names}
     return facts
@@ -48,8 +40,8 @@ def point(classes, omega=0.3, bias=0.5, *, certificate=True, rtol=1e-9):
 
 def agreement(classes, time, omega=0.3, bias=0.5):
     """The loss of the full system (model "gram") at the symmetric model's learning time, minus LEARNED; small K only."""
-    field = gram_field(Mixture(classes=classes), Transformer(omega=omega, bias=bias))
-    result = flow(field, field.y0, GradientFlow(until=time, save_at=2))
+    field = mf.field(mf.Mixture(classes=classes), mf.Transformer(omega=omega, bias=bias), model="gram")
+    result = field.flow(mf.GradientFlow(until=time, save_at=2))
     return float(field.loss(result.state)) - LEARNED
 
 
@@ -90,7 +82,9 @@ def local_exponents(points):
 def phase(omega, bias, *, classes=2, until=None):
     """Which story a transformer tells: "three stages", "attention first", "two stages" or "not learned" within `until`."""
     until = BOUNDS[classes] if until is None else until
-    run = train(Mixture(classes=classes), Transformer(omega=omega, bias=bias), GradientFlow(until=until, rtol=1e-7))
+    run = mf.train(
+        mf.Mixture(classes=classes), mf.Transformer(omega=omega, bias=bias), mf.GradientFlow(until=until, rtol=1e-7)
+    )
     loss = run.dataset.loss.values
     below = np.flatnonzero(loss < LEARNED)
     neurons, attention, convergence = run.stages
@@ -117,15 +111,13 @@ def phases(omegas=OMEGAS, biases=BIASES, **settings):
 
 def main(arguments=None):
     """Compute, print, write the numbers and the figure."""
-    from ...plot.style import save
-    from ...plot.theory import plot_learning_time
+    from ..figures.theory import plot_learning_time
 
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--quick", action="store_true", help="few and small K, a coarse phase diagram")
     parser.add_argument("--out", default="results", help="folder for the figure and the numbers")
     options = parser.parse_args(arguments)
-    folder = pathlib.Path(options.out)
-    folder.mkdir(parents=True, exist_ok=True)
+    folder = make_folder(options.out)
     points = []
     for K in QUICK if options.quick else CLASSES:
         points.append(point(K))
@@ -148,8 +140,8 @@ def main(arguments=None):
             f"T = {p['time'] or math.nan:.5g}   loss {p['loss']:.3g}"
         )
     result = {"points": points, "laws": fits, "local_exponents": local_exponents(points), "phases": diagram}
-    write_whole(folder / "learning_time.json", json.dumps(result, indent=1).encode())
-    written = save(plot_learning_time(result), folder / "learning_time")
+    write(folder / "learning_time.json", dump(result))
+    written = mf.plot.save(plot_learning_time(result), folder / "learning_time")
     print("written: " + ", ".join(map(str, [folder / "learning_time.json", *written])))
     return result
 

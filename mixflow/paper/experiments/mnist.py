@@ -1,23 +1,14 @@
 """Images as signals: does the transformer learn which identifier belongs to which digit, in the same stages?"""
 
 import concurrent.futures
-import json
 import os
-import pathlib
 from dataclasses import dataclass, replace
 
 import numpy as np
 
-from ...measure.seeds import mean_interval
-from ...methods.descent import GradientDescent
-from ...methods.three_stage import ThreeStage
-from ...networks.transformer import Transformer
-from ...plot.mnist import plot_mnist
-from ...plot.style import save
-from ...progress import Progress
-from ...store import make_folder, write_whole
-from ...tasks.mnist import Mnist
-from ...training import train
+import mixflow as mf
+
+from .shape import quiet
 from .simultaneous import ORDER
 
 TARGET = 0.99  # held-out accuracy on hard samples one hopes for: reported as met or not, with where the misses are
@@ -30,8 +21,8 @@ LEARNED = (
 NOT_LEARNED = 0.8
 
 
-TASK = Mnist(digits=(1, 2), samples=800, test_samples=1000, images=100)
-TRANSFORMER = Transformer(width=64, omega=0.8, bias=0.5)
+TASK = mf.Mnist(digits=(1, 2), samples=800, test_samples=1000, images=100)
+TRANSFORMER = mf.Transformer(width=64, omega=0.8, bias=0.5)
 
 
 @dataclass(frozen=True)
@@ -47,8 +38,8 @@ class Config:
     seeds        each has its own split, samples and initial weights
     """
 
-    task: Mnist = TASK
-    transformer: Transformer = TRANSFORMER
+    task: mf.Mnist = TASK
+    transformer: mf.Transformer = TRANSFORMER
     learning_rate: float = 0.1
     steps: int = 6500
     ends: tuple = (300.0, 500.0, 500.0)
@@ -58,8 +49,8 @@ class Config:
 
     def methods(self):
         """{scheme: (task, method, seeds)}"""
-        descent = GradientDescent(self.learning_rate, self.steps, self.save_every)
-        staged = ThreeStage(descent, *self.ends)
+        descent = mf.GradientDescent(self.learning_rate, self.steps, self.save_every)
+        staged = mf.ThreeStage(descent, *self.ends)
         return {
             "simultaneous": (self.task, descent, self.seeds),
             "three-stage": (self.task, staged, self.seeds),
@@ -76,20 +67,20 @@ FULL = Config(
 )
 
 
-def run(config=QUICK, *, progress=False):
+def run(config=QUICK, *, progress=quiet):
     """{scheme: [Run of each seed]}; runs are independent, one in each core."""
     jobs = [
         (name, replace(task, seed=seed), replace(config.transformer, seed=seed), method)
         for name, (task, method, seeds) in config.methods().items()
         for seed in seeds
     ]
-    done, bar = [], Progress.of(progress, unit="run")
+    done = []
 
     def one(job):
         name, task, transformer, method = job
-        found = train(task, transformer, method)
+        found = mf.train(task, transformer, method)
         done.append(name)
-        bar(len(done), len(jobs))
+        progress(len(done), len(jobs))
         return found
 
     pool = concurrent.futures.ThreadPoolExecutor(min(len(jobs), os.cpu_count() or 1))
@@ -97,7 +88,6 @@ def run(config=QUICK, *, progress=False):
         found = list(pool.map(one, jobs))
     finally:
         pool.shutdown(wait=True, cancel_futures=True)
-        bar.close()
     runs = {}
     for (name, *_), each in zip(jobs, found, strict=True):
         runs.setdefault(name, []).append(each)
@@ -146,47 +136,6 @@ def misses(run):
     return {"wrong": int(wrong.sum()), "of": int(part.hard.sum()), "on_two_images": on_them}
 
 
-def reproduce(folder, *, full=False, source=None, as_json=False):
-    """Run, print, write the run files, the figure and the verdict; returns whether every claim holds."""
-    folder = pathlib.Path(folder)
-    make_folder(folder)
-    config = FULL if full else QUICK
-    config = replace(config, task=replace(config.task, source=source))
-    runs = run(config, progress=True)
-    written = [
-        member.save(folder / f"mnist-{name}-{i}.nc")
-        for name, members in runs.items()
-        for i, member in enumerate(members)
-    ]
-    written += save(plot_mnist(runs), folder / "mnist")
-    first = runs["simultaneous"][0]
-    result = {**verdict(runs), "data": first.spec["task"], "written": [str(path) for path in written]}
-    write_whole(folder / "mnist.json", json.dumps(result, indent=1, allow_nan=False).encode())
-    print(json.dumps(result, allow_nan=False) if as_json else table(result))
-    return result["holds"]
-
-
-def table(result):
-    """The verdict for people: one line for each claim."""
-    lines = []
-    for name, claim in result["claims"].items():
-        facts = ", ".join(
-            f"{key.replace('_', ' ')} {x['mean']:.2%}"
-            + (f" [{x['low']:.2%}, {x['high']:.2%}]" if x["low"] is not None else "")
-            for key, x in claim.items()
-            if isinstance(x, dict)
-        )
-        if not claim.get("target_met", True):
-            wrong, worst = (sum(seed[key] for seed in claim["misses"]) for key in ("wrong", "on_two_images"))
-            facts += (
-                f"; below {claim['target']:.0%}: {worst} of the {wrong} misses sit on each split's two oddest images"
-            )
-        lines.append(
-            f"{'yes' if claim['holds'] else 'NO ':3}  {name} ({claim['expected']}){': ' + facts if facts else ''}"
-        )
-    return "\n".join(lines)
-
-
 SERIES = ("accuracy_hard_test", "accuracy_easy_test", "accuracy_test", "accuracy_hard", "accuracy")
 
 
@@ -195,7 +144,7 @@ def _numbers(members):
     found = {}
     for name in SERIES:
         values = [float(member.dataset[name][-1]) for member in members]
-        mean, low, high = mean_interval(values)
+        mean, low, high = mf.measure.mean_interval(values)
         one = len(values) == 1  # JSON has no NaN
         found[name] = {"mean": mean, "low": None if one else max(low, 0.0), "high": None if one else min(high, 1.0)}
         found[name]["values"] = values

@@ -4,8 +4,9 @@ import math
 
 import numpy as np
 
-from ...checks import one_of
-from ...plot.robustness import plot_variant
+import mixflow as mf
+
+from ..figures.robustness import plot_variant
 from . import robustness_models, robustness_tasks
 from .robustness_rows import Row
 from .robustness_words import LEARNED, MOST, answer, facts, words
@@ -29,7 +30,7 @@ CONFIG = {
 def run(settings, progress):
     """Every row over all seeds, then the searches for thresholds."""
     for name in settings["variants"]:
-        one_of("variants", name, tuple(dict.fromkeys(row.variant for row in ROWS)))
+        mf.checks.one_of("variants", name, tuple(dict.fromkeys(row.variant for row in ROWS)))
     chosen = lambda name: not settings["variants"] or name in settings["variants"]  # noqa: E731
     rows = [row for row in [*ROWS, *(MORE if settings["more"] else [])] if row.group == "base" or chosen(row.variant)]
     needed = {row.base for row in rows} | {BASE}

@@ -15,27 +15,22 @@ from functools import partial
 
 import numpy as np
 
-from ...measure.means import mean_accuracy
-from ...measure.stages import Stage, detect, falls_to
-from ...methods.descent import GradientDescent
-from ...methods.optimizers import Optimizer
-from ...networks.transformer import Transformer
-from ...networks.vanilla import Vanilla
-from ...networks.variant import Variant
-from ...tasks.mixture import Mixture
-from ...training import train_many
+import mixflow as mf
+
+from ..batch import changed as changed_network
+from ..batch import train_batch
 from ..theory.mechanism import signs
 from .robustness_rows import Outcome, Row
 
 WIDTH, OMEGA, BIAS = 64, 0.3, 0.5
 RATE, UNTIL, SAVES = 0.1, 2000.0, 1000
 BASE = "base"
-TASK = Mixture(2)
+TASK = mf.Mixture(2)
 
 
 def base_network(_, seed):
     """The base case's transformer."""
-    return Transformer(width=WIDTH, omega=OMEGA, bias=BIAS, seed=seed)
+    return mf.Transformer(width=WIDTH, omega=OMEGA, bias=BIAS, seed=seed)
 
 
 def base_method(*_):
@@ -46,17 +41,19 @@ def base_method(*_):
 def descent(rate):
     """Plain descent to the base case's end."""
     steps = round(UNTIL / rate)
-    return GradientDescent(rate, steps, save_every=max(1, steps // SAVES))
+    return mf.GradientDescent(rate, steps, save_every=max(1, steps // SAVES))
 
 
 def changed(name=None, **changes):
     """(strength, seed) -> the base case's transformer as a Variant, with `name` set to the strength."""
-    return lambda strength, seed: Variant(base_network(None, seed), **changes, **({name: strength} if name else {}))
+    return lambda strength, seed: changed_network(
+        base_network(None, seed), **changes, **({name: strength} if name else {})
+    )
 
 
 def in_steps(kind, rate, steps):
     """An update rule without a time scale of its own, for `steps` steps."""
-    return Optimizer(kind=kind, learning_rate=rate, steps=steps, save_every=max(1, steps // SAVES))
+    return mf.Optimizer(kind=kind, learning_rate=rate, steps=steps, save_every=max(1, steps // SAVES))
 
 
 @dataclass(frozen=True)
@@ -88,7 +85,7 @@ class Trial:
         method = self.method(strength, full)
         if steps is not None:
             method = replace(method, steps=steps, save_every=max(1, steps // SAVES))
-        data = train_many(TASK, [self.network(strength, int(seed)) for seed in seeds], method)
+        data = train_batch(TASK, [self.network(strength, int(seed)) for seed in seeds], method)
         found = [data.isel(run=i) for i in range(data.sizes["run"])]
         return [outcome(one, self.unit(strength), staged=bool(self.base)) for one in found]
 
@@ -105,8 +102,8 @@ def outcome(data, unit=1.0, staged=True):
     """
     diverged = data.diverged_step.item() >= 0
     kept = data.isel(time=np.isfinite(data.loss.values))
-    stages, end = judged(kept, detect(kept)), kept.isel(time=-1)
-    right = 0.0 if diverged else float(mean_accuracy(end.margin.values, (end.probability * end.hard).values))
+    stages, end = judged(kept, mf.measure.detect(kept)), kept.isel(time=-1)
+    right = 0.0 if diverged else float(mf.measure.mean_accuracy(end.margin.values, (end.probability * end.hard).values))
     T2 = None if diverged else separation(kept, stages[1], staged)
     return Outcome(stages, right, math.nan if T2 is None else T2 * unit, construction_signs(end), float(end.loss))
 
@@ -126,7 +123,7 @@ def separation(data, attention, staged):
 def hard_learned(data):
     """When the hard samples' loss falls for good to half of its largest value in the run; None if it never does."""
     hard = data.loss_hard.values
-    return falls_to(data.time.values, hard, hard.max() / 2)
+    return mf.measure.falls_to(data.time.values, hard, hard.max() / 2)
 
 
 def judged(data, stages):
@@ -142,7 +139,7 @@ def judged(data, stages):
         f"the hard samples' loss had halved at t = {learned:.4g}, before a score had moved by 1 at t = {attention.start:.4g}: "
         "they were learned without it"
     )
-    return [neurons, Stage("attention", None, None, {**attention.evidence, "reason": reason}), convergence]
+    return [neurons, mf.measure.Stage("attention", None, None, {**attention.evidence, "reason": reason}), convergence]
 
 
 def construction_signs(end):
@@ -160,21 +157,21 @@ def construction_signs(end):
 def momentum(beta, _):
     """Heavy ball with η = 0.1 (1 − β): β steps of memory, the same speed as the base case."""
     steps = round(UNTIL / RATE)
-    return Optimizer(
+    return mf.Optimizer(
         kind="momentum", momentum=beta, learning_rate=RATE * (1 - beta), steps=steps, save_every=steps // SAVES
     )
 
 
 def minibatch(size, _):
     """Each step on `size` samples, drawn anew for every seed."""
-    return Optimizer(
+    return mf.Optimizer(
         kind="sgd", learning_rate=RATE, steps=round(UNTIL / RATE), save_every=20, batch_size=int(size), batch_seed=None
     )
 
 
 def vanilla(layers, seed):
     """A standard transformer with this many layers."""
-    return Vanilla(layers=int(layers), seed=seed)
+    return mf.Vanilla(layers=int(layers), seed=seed)
 
 
 MODEL, OPTIMISER, STANDARD = "model", "optimiser", "standard transformer"

@@ -11,16 +11,9 @@ from functools import partial
 
 import numpy as np
 
-from ...engines.forward import loss_of_each
-from ...measure.floor import Samples, above_least
-from ...measure.means import TIE, mean_losses
-from ...measure.stages import detect
-from ...measure.trajectory import Trajectory
-from ...methods.descent import GradientDescent
-from ...networks.transformer import Transformer
-from ...tasks import variants
-from ...tasks.mixture import Mixture
-from ...training import train_many
+import mixflow as mf
+
+from ..batch import train_batch
 from ..theory.mechanism import signs
 from .robustness_rows import Outcome, Row
 
@@ -76,9 +69,9 @@ class Dial:
 def outcomes(task, seeds, rate=RATE, until=UNTIL, *, signals=True):
     """Train one transformer for each seed, all in one batch, and judge each."""
     steps = round(until / rate)
-    models = [Transformer(width=WIDTH, omega=OMEGA, bias=BIAS, seed=int(seed)) for seed in seeds]
-    data = train_many(task, models, GradientDescent(rate, steps, save_every=max(1, steps // SAVES)))
-    judge = noisy_outcome if isinstance(task, variants.NoisyMixture) else finite_outcome
+    models = [mf.Transformer(width=WIDTH, omega=OMEGA, bias=BIAS, seed=int(seed)) for seed in seeds]
+    data = train_batch(task, models, mf.GradientDescent(rate, steps, save_every=max(1, steps // SAVES)))
+    judge = noisy_outcome if isinstance(task, mf.variants.NoisyMixture) else finite_outcome
     return [judge(task, data.isel(run=i), signals) for i in range(len(models))]
 
 
@@ -90,16 +83,16 @@ def finite_outcome(task, data, signals):
     """
     task = task.population()
     data = data.isel(time=np.isfinite(data["loss"].values))
-    samples = Samples(task)
-    each = loss_of_each(task, data.z.transpose("time", "head", "atom").values)
+    samples = mf.measure.Samples(task)
+    each = mf.measure.loss_of_each(task, data.z.transpose("time", "head", "atom").values)
     series = {name: data[name].transpose("time", ...).values for name in ("w", "A", "z", "margin")}
-    losses = mean_losses(each, samples.evenly, task.hard)
-    run = Trajectory(
-        time=data.time.values, **series, **above_least(losses, samples.least_loss, samples.evenly, task.hard)
+    losses = mf.measure.mean_losses(each, samples.evenly, task.hard)
+    run = mf.measure.Trajectory(
+        time=data.time.values, **series, **mf.measure.above_least(losses, samples.least_loss, samples.evenly, task.hard)
     )
     asked = task.hard & samples.likeliest
     margin = series["margin"][-1][asked]
-    right = np.where(np.abs(margin) <= TIE, 0.5, margin > 0).mean()
+    right = np.where(np.abs(margin) <= mf.measure.TIE, 0.5, margin > 0).mean()
     silent = (series["z"][-1][:, asked] <= 0).all(axis=0).mean()
     return _outcome(run, right, data, signals, silent)
 
@@ -109,11 +102,11 @@ def noisy_outcome(task, data, signals):
     data = data.isel(time=np.isfinite(data["loss"].values))
     z = data.z_test.transpose("time", "head", ...).values[-1][:, data.hard_test.values.astype(bool)]
     right = data.accuracy_hard_test.values[-1]
-    return _outcome(Trajectory.from_dataset(data), right, data, signals, (z <= 0).all(axis=0).mean())
+    return _outcome(mf.measure.Trajectory.from_dataset(data), right, data, signals, (z <= 0).all(axis=0).mean())
 
 
 def _outcome(run, right, data, signals, silent):
-    stages = detect(run)
+    stages = mf.measure.detect(run)
     attention = stages[1]
     end = data.isel(time=-1)
     mechanism = None
@@ -127,7 +120,7 @@ def _outcome(run, right, data, signals, silent):
 
 def coherent(pairs):
     """The mixture with this coherence between the chosen pairs."""
-    return lambda coherence: variants.coherent(2, coherence=coherence, pairs=pairs)
+    return lambda coherence: mf.variants.coherent(2, coherence=coherence, pairs=pairs)
 
 
 def values(count):
@@ -137,8 +130,8 @@ def values(count):
 
 K4 = f"{BASE}, K = 4"
 BASES = [
-    Row(BASE, "base", f"width {WIDTH}", "", lambda seeds, full: outcomes(Mixture(2), seeds), "the paper's task"),
-    Row(K4, "base", f"width {WIDTH}", "", lambda seeds, full: outcomes(Mixture(4), seeds, until=6000.0),
+    Row(BASE, "base", f"width {WIDTH}", "", lambda seeds, full: outcomes(mf.Mixture(2), seeds), "the paper's task"),
+    Row(K4, "base", f"width {WIDTH}", "", lambda seeds, full: outcomes(mf.Mixture(4), seeds, until=6000.0),
         "four classes, to t = 6000 because learning takes about K³ times as long"),
 ]  # fmt: skip
 
@@ -152,25 +145,25 @@ DIALS = [
     Dial("coherence of signals", coherent("signals"), (0.5,), "the signals have this inner product", more=(0.25, 0.8)),
     Dial("coherence of identifiers", coherent("identifiers"), (0.5,), "the identifiers have this inner product",
          more=(0.25, 0.8)),
-    Dial("class imbalance", lambda p: variants.imbalanced(2, priors=(p, 1 - p)), (0.6, 0.8, 0.95),
+    Dial("class imbalance", lambda p: mf.variants.imbalanced(2, priors=(p, 1 - p)), (0.6, 0.8, 0.95),
          "one class has this probability", more=(0.7, 0.9, 0.99), search=(0.5, 0.999)),
-    Dial("sign imbalance", lambda q: variants.imbalanced(2, positive=q), (0.6, 0.8, 0.95),
+    Dial("sign imbalance", lambda q: mf.variants.imbalanced(2, positive=q), (0.6, 0.8, 0.95),
          "each sign is + with this probability", more=(0.7, 0.9, 0.99), search=(0.5, 0.999)),
-    Dial("label noise", lambda p: variants.label_noise(Mixture(2), probability=p), (0.05, 0.1, 0.2, 0.3),
+    Dial("label noise", lambda p: mf.variants.label_noise(mf.Mixture(2), probability=p), (0.05, 0.1, 0.2, 0.3),
          "a label is wrong with this probability", more=(0.15, 0.25, 0.35, 0.4, 0.45), search=(0.0, 0.49)),
-    Dial("distractors", lambda n: variants.distractors(Mixture(2), count=int(n)), (1, 2, 4),
+    Dial("distractors", lambda n: mf.variants.distractors(mf.Mixture(2), count=int(n)), (1, 2, 4),
          "so many more tokens ±d that say nothing", more=(3, 6, 8)),
-    Dial("repeated signals", lambda n: variants.repeated(2, signals=int(n)), (2, 3, 5),
+    Dial("repeated signals", lambda n: mf.variants.repeated(2, signals=int(n)), (2, 3, 5),
          "each signal stands so many times, the identifier once", more=(4, 8)),
-    Dial("composed identifiers", lambda _: variants.composed((2, 2)), ("2 × 2",),
+    Dial("composed identifiers", lambda _: mf.variants.composed((2, 2)), ("2 × 2",),
          "two tokens together name one of four signals", signals=False, until=6000.0, base=K4),
-    Dial("composed identifiers, parity", lambda _: variants.composed((2, 2), rule="parity"), ("2 × 2",),
+    Dial("composed identifiers, parity", lambda _: mf.variants.composed((2, 2), rule="parity"), ("2 × 2",),
          "two tokens together name one of two signals, neither says anything alone", signals=False),
-    Dial("regression", lambda n: variants.regression(2, values=values(int(n))), (2, 4, 6),
+    Dial("regression", lambda n: mf.variants.regression(2, values=values(int(n))), (2, 4, 6),
          "signals carry so many different values, squared loss", more=(8, 10)),
-    Dial("multi-class labels", lambda n: variants.multiclass(2, values=int(n)), (3, 4),
+    Dial("multi-class labels", lambda n: mf.variants.multiclass(2, values=int(n)), (3, 4),
          "so many answers, softmax over as many heads", more=(2, 5, 6), signals=False),
-    Dial("token noise", lambda sigma: variants.NoisyMixture(sigma=sigma), (0.25, 0.5, 1.0),
+    Dial("token noise", lambda sigma: mf.variants.NoisyMixture(sigma=sigma), (0.25, 0.5, 1.0),
          "a Gaussian vector of this length on each token, 256 samples, η = 0.5 because a step costs more",
          more=(0.35, 0.7, 1.4), rate=0.5),
 ]  # fmt: skip

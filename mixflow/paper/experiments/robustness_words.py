@@ -4,7 +4,8 @@ import math
 
 import numpy as np
 
-from ...measure.seeds import mean_interval
+import mixflow as mf
+
 from .shape import Table
 
 LEARNED = 0.99  # hard accuracy from which a seed has learned
@@ -24,7 +25,7 @@ def facts(row):
         "learned": learned,
         "ordered": ordered,
         "accuracy": float(row.hard_accuracy.mean()),
-        "relative": mean_interval(relative),
+        "relative": mf.measure.mean_interval(relative),
         "separated": int(np.isfinite(row.separation).sum()),
         "T2": float(np.nanmean(row.separation)) if np.isfinite(row.separation).any() else math.nan,
         "mechanism": None if (mechanism < 0).any() else int(mechanism.sum()),

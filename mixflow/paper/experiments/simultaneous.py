@@ -2,13 +2,9 @@
 
 import math
 
-from ...measure.seeds import interval
-from ...measure.stages import detect
-from ...methods.descent import GradientDescent
-from ...networks.transformer import Transformer
-from ...plot.run import plot_run
-from ...tasks.mixture import Mixture
-from ...training import train, train_many
+import mixflow as mf
+
+from ..batch import train_batch
 from .curves import curves, first_below
 from .shape import Experiment, Picture, Results, Setting, between, equal, near, shown
 
@@ -39,12 +35,12 @@ CONFIG = {
 
 def run(settings, progress):
     """The infinitely wide transformer, then several finite ones from different random starts."""
-    method = GradientDescent(settings["learning_rate"], settings["steps"], settings["save_every"])
+    method = mf.GradientDescent(settings["learning_rate"], settings["steps"], settings["save_every"])
     common = {"omega": settings["omega"], "bias": settings["bias"]}
-    limit = train(Mixture(2), Transformer(width=math.inf, **common), method, progress=progress)
-    finite = [Transformer(width=settings["width"], seed=seed, **common) for seed in range(settings["seeds"])]
-    many = train_many(Mixture(2), finite, method, progress=progress)
-    stages = [detect(many.isel(run=i)) for i in range(len(finite))]
+    limit = mf.train(mf.Mixture(2), mf.Transformer(width=math.inf, **common), method, progress=progress)
+    finite = [mf.Transformer(width=settings["width"], seed=seed, **common) for seed in range(settings["seeds"])]
+    many = train_batch(mf.Mixture(2), finite, method, progress=progress)
+    stages = [mf.measure.detect(many.isel(run=i)) for i in range(len(finite))]
     over_seeds = many[["loss", "loss_easy", "loss_hard", "accuracy"]].drop_vars(
         ["model", "diverged_step"], errors="ignore"
     )
@@ -88,7 +84,7 @@ def _over_seeds(results):
     stages, width = results.facts["stages"], results.facts["settings"]["width"]
     found = sum(in_order(each) == ", ".join(ORDER) for each in stages)
     checks = [equal("seeds", f"seeds at width {width} with the three stages in order", found, len(stages))]
-    for (name, side), boundary in interval(stages).items():
+    for (name, side), boundary in mf.measure.stage_intervals(stages).items():
         if side == "end":
             says = f"end of the {name} stage, mean over {boundary.found} seeds at width {width}"
             checks.append(shown(f"{name} end", says, boundary.mean, low=boundary.low, high=boundary.high))
@@ -114,7 +110,7 @@ def figures(results):
         f"{ends[1] or math.nan:.0f}. w·v rises from the start, w·c after t = {ends[0] or math.nan:.0f}. A[c_k, v_k] rises and "
         "A[c_k, v_j] and A[v_k, c_k] fall during the attention stage."
     )
-    return [Picture("run", caption, alt, plot_run(limit))]
+    return [Picture("run", caption, alt, mf.plot_run(limit))]
 
 
 EXPERIMENT = Experiment(

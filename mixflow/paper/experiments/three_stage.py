@@ -2,13 +2,9 @@
 
 import math
 
-from ...measure.seeds import mean_interval
-from ...methods.descent import GradientDescent
-from ...methods.three_stage import ThreeStage
-from ...networks.transformer import Transformer
-from ...plot.columns import plot_columns
-from ...tasks.mixture import Mixture
-from ...training import train, train_many
+import mixflow as mf
+
+from ..batch import train_batch
 from .curves import curves
 from .shape import Experiment, Picture, Results, Setting, equal, near, shown
 from .simultaneous import ORDER, in_order
@@ -31,18 +27,18 @@ CONFIG = {
 
 def run(settings, progress):
     """Both schemes from one start at infinite width; the three stages again from several finite starts."""
-    inner = GradientDescent(settings["learning_rate"], settings["steps"], save_every=10)
-    staged = ThreeStage(inner, **{name: settings[name] for name in ("neurons", "attention", "converge")})
-    start = Transformer(width=math.inf, omega=settings["omega"], bias=settings["bias"])
+    inner = mf.GradientDescent(settings["learning_rate"], settings["steps"], save_every=10)
+    staged = mf.ThreeStage(inner, **{name: settings[name] for name in ("neurons", "attention", "converge")})
+    start = mf.Transformer(width=math.inf, omega=settings["omega"], bias=settings["bias"])
     runs = {
-        "three-stage": train(Mixture(2), start, staged, progress=progress),
-        "simultaneous": train(Mixture(2), start, inner, progress=progress),
+        "three-stage": mf.train(mf.Mixture(2), start, staged, progress=progress),
+        "simultaneous": mf.train(mf.Mixture(2), start, inner, progress=progress),
     }
     finite = [
-        Transformer(width=settings["width"], omega=settings["omega"], bias=settings["bias"], seed=seed)
+        mf.Transformer(width=settings["width"], omega=settings["omega"], bias=settings["bias"], seed=seed)
         for seed in range(settings["seeds"])
     ]
-    many = train_many(Mixture(2), finite, staged, progress=progress)
+    many = train_batch(mf.Mixture(2), finite, staged, progress=progress)
     return Results(
         runs=runs,
         series={name: curves(run) for name, run in runs.items()},
@@ -65,7 +61,7 @@ def verdict(results):
     late = float(results.series["simultaneous"].loss[-1])
     checks.append(shown("simultaneous loss", "loss of simultaneous training after the same time", late))
     settings = results.facts["settings"]
-    mean, low, high = mean_interval(results.facts["loss"])
+    mean, low, high = mf.measure.mean_interval(results.facts["loss"])
     says = f"loss at the end, mean over {settings['seeds']} seeds at width {settings['width']}"
     checks.append(shown("loss over seeds", says, mean, low=low, high=high))
     right = int(
@@ -88,7 +84,7 @@ def figures(results):
         "switch at t = 100 and t = 600. Right: the same curves of simultaneous training, smooth, in the same order."
     )
     columns = {"three-stage algorithm": results.runs["three-stage"], "simultaneous": results.runs["simultaneous"]}
-    return [Picture("schemes", caption, alt, plot_columns(columns))]
+    return [Picture("schemes", caption, alt, mf.plot.plot_columns(columns))]
 
 
 EXPERIMENT = Experiment(

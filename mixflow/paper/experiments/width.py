@@ -4,14 +4,11 @@ import math
 
 import numpy as np
 
-from ...measure.seeds import mean_interval
-from ...measure.stages import detect
-from ...methods.descent import GradientDescent
-from ...networks.transformer import Transformer
-from ...plot.slope import plot_slopes
-from ...plot.spread import plot_spread
-from ...tasks.mixture import Mixture
-from ...training import train, train_many
+import mixflow as mf
+
+from ..batch import train_batch
+from ..figures.slope import plot_slopes
+from ..figures.spread import plot_spread
 from .shape import Experiment, Picture, Results, Setting, between, near, shown
 
 CONFIG = {
@@ -31,12 +28,12 @@ def run(settings, progress):
     """Every width and seed in one batch, and the limit."""
     import xarray
 
-    method = GradientDescent(settings["learning_rate"], settings["steps"], save_every=20)
+    method = mf.GradientDescent(settings["learning_rate"], settings["steps"], save_every=20)
     common = {"omega": settings["omega"], "bias": settings["bias"]}
     widths, seeds, times = settings["widths"], settings["seeds"], settings["compare_at"]
-    limit = train(Mixture(2), Transformer(width=math.inf, **common), method, model="gram", progress=progress)
-    finite = [Transformer(width=m, seed=seed, **common) for seed in range(seeds) for m in widths]
-    many = train_many(Mixture(2), finite, method, progress=progress)
+    limit = mf.train(mf.Mixture(2), mf.Transformer(width=math.inf, **common), method, model="gram", progress=progress)
+    finite = [mf.Transformer(width=m, seed=seed, **common) for seed in range(seeds) for m in widths]
+    many = train_batch(mf.Mixture(2), finite, method, progress=progress)
     at = {"time": times, "method": "nearest"}
     square = sum(
         ((many[name].sel(**at) - limit.dataset[name].sel(**at)) ** 2).sum(
@@ -45,7 +42,7 @@ def run(settings, progress):
         for name in ("w", "A")
     )
     distance = np.sqrt(square.transpose("run", "time").values).reshape(seeds, len(widths), len(times))
-    T2 = np.array([_end(detect(many.isel(run=i))) for i in range(len(finite))]).reshape(seeds, len(widths))
+    T2 = np.array([_end(mf.measure.detect(many.isel(run=i))) for i in range(len(finite))]).reshape(seeds, len(widths))
     series = xarray.Dataset(
         {
             "distance": (
@@ -77,7 +74,7 @@ def verdict(results):
     series = results.series["width"]
     checks = []
     for at, each in zip(series["at"].values, slopes(series).T):
-        mean, low, high = mean_interval(each)
+        mean, low, high = mf.measure.mean_interval(each)
         says = f"slope of log distance from mean-field against log m at t = {at:g}, over {len(each)} seeds"
         checks.append(near(f"slope {at:g}", says, mean, -0.5, 0.1, low=low, high=high))
         checks.append(
@@ -93,7 +90,7 @@ def verdict(results):
     for m in (series.width.values[0], series.width.values[-1]):
         T2 = series.T2.sel(width=m).values
         found = T2[np.isfinite(T2)]  # runs too short to see the end have none
-        mean, low, high = mean_interval(found) if len(found) else (math.nan, None, None)
+        mean, low, high = mf.measure.mean_interval(found) if len(found) else (math.nan, None, None)
         says = f"end of the attention stage at m = {m}, mean over seeds"
         if m == series.width.values[-1]:
             checks.append(near(f"T2 {m}", says, mean, limit, 0.02, relative=True, low=low, high=high))

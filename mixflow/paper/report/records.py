@@ -13,12 +13,10 @@ import pathlib
 import time as clock
 import traceback
 
-from ...errors import MixflowError
-from ...plot.style import save as save_figure
-from ...provenance import versions
-from ...store import write_whole
+import mixflow as mf
+
 from ..experiments.shape import Check, Experiment
-from .tables import markdown, write_series
+from ..files import dump, markdown, write, write_series
 
 RECORD_VERSION = 1
 # Rooms that show numbers but make none: changing them calls for a new page, not for new runs.
@@ -35,7 +33,7 @@ def code_version():
         inside = path.relative_to(package)
         if inside.parts[0] not in SHOWING:
             digest.update(inside.as_posix().encode() + b"\0" + path.read_bytes() + b"\0")
-    installed = versions()
+    installed = mf.provenance.versions()
     digest.update(json.dumps([RECORD_VERSION, [installed.get(name) for name in NUMERIC]]).encode())
     return digest.hexdigest()
 
@@ -78,7 +76,9 @@ def perform(folder, experiment: Experiment, settings, *, full, progress):
         record |= _files(folder, experiment, results)
     except Exception as error:  # a broken engine must give a report that says so
         said = (
-            str(error) if isinstance(error, MixflowError) else "".join(traceback.format_exception_only(error)).strip()
+            str(error)
+            if isinstance(error, mf.MixflowError)
+            else "".join(traceback.format_exception_only(error)).strip()
         )
         checks = [Check("finished", "the experiment runs to its end", said, "it does", False)]
         record |= {
@@ -94,7 +94,7 @@ def perform(folder, experiment: Experiment, settings, *, full, progress):
     record["seconds"] = round(clock.perf_counter() - began, 3)
     record["checks"] = [check_dict(check) for check in checks]
     record["ok"] = all(check.ok is not False for check in checks)
-    write_whole(record_path(folder, experiment.name), dump(record))
+    write(record_path(folder, experiment.name), dump(record))
     return record
 
 
@@ -103,11 +103,6 @@ def check_dict(check):
     found = dataclasses.asdict(check)
     plain = lambda x: None if isinstance(x, float) and not math.isfinite(x) else x  # noqa: E731
     return {name: plain(value) for name, value in found.items()}
-
-
-def dump(value):
-    """JSON bytes, the same for the same value."""
-    return (json.dumps(value, indent=1, ensure_ascii=False, allow_nan=False) + "\n").encode()
 
 
 def _header(experiment, settings, full):
@@ -129,7 +124,7 @@ def _files(folder, experiment, results):
     written, figures, series, models, tables = [], [], [], [], []
     for picture in experiment.figures(results):
         stem = folder / "figures" / f"{experiment.name}-{picture.name}"
-        paths = save_figure(picture.figure, stem, kinds=("svg", "pdf"))
+        paths = mf.plot.save(picture.figure, stem, kinds=("svg", "pdf"))
         written += paths
         described = {"name": picture.name, "caption": picture.caption, "alt": picture.alt}
         figures.append(described | {path.suffix[1:]: _inside(folder, path) for path in paths})
@@ -139,7 +134,7 @@ def _files(folder, experiment, results):
         meaning = {str(v): dataset[v].attrs.get("long_name", "") for v in dataset.data_vars}
         series.append({"name": name, "files": [_inside(folder, path) for path in paths], "variables": meaning})
     for table in results.tables:
-        path = write_whole(folder / "tables" / f"{experiment.name}-{table.name}.md", markdown(table).encode())
+        path = write(folder / "tables" / f"{experiment.name}-{table.name}.md", markdown(table).encode())
         written.append(path)
         tables.append(dataclasses.asdict(table) | {"file": _inside(folder, path)})
     for name, run in results.runs.items():

@@ -6,13 +6,12 @@ import pathlib
 import sys
 import time as clock
 
-from ...errors import Interrupted, SpecError, StoreError
-from ...progress import duration
-from ...provenance import provenance, threads
-from ...store import make_folder, write_whole
+import mixflow as mf
+
 from ..experiments import NAMES, OPTIONAL, experiment
-from .records import code_version, dump, perform, stored
-from .render import render
+from ..files import dump, make_folder, write
+from .records import code_version, perform, stored
+from .render import render, seconds
 
 REPORT_VERSION = 1
 
@@ -26,8 +25,7 @@ def reproduce(folder="results", *, only=(), full=False, changed=None, stream=Non
     Experiments finished before in this folder, with the same settings and code, are not run again and are part of the
     report as well, asked for or not.
     """
-    folder = pathlib.Path(folder)
-    make_folder(folder)
+    folder = make_folder(folder)
     wanted = [experiment(name) for name in only or NAMES if only or full or name not in OPTIONAL]
     settings = {
         each.name: {**each.settings(full), **(changed or {}).get(each.name, {})} for each in map(experiment, NAMES)
@@ -44,7 +42,7 @@ def reproduce(folder="results", *, only=(), full=False, changed=None, stream=Non
         try:
             kept[each.name] = perform(folder, each, settings[each.name], full=full, progress=watch)
         except KeyboardInterrupt:
-            raise Interrupted(
+            raise mf.Interrupted(
                 f"interrupted in {each.name}; {len(kept)} finished experiments are kept, the same command goes on from there."
             ) from None
         ran.append(each.name)
@@ -57,7 +55,7 @@ def reproduce(folder="results", *, only=(), full=False, changed=None, stream=Non
 def _report(records, full, ran):
     checks = [check for record in records for check in record["checks"]]
     judged = [check for check in checks if check["ok"] is not None]
-    origin = provenance()
+    origin = mf.provenance.provenance()
     return {
         "mixflow_report": REPORT_VERSION,
         "settings": "full" if full else "quick",
@@ -73,7 +71,7 @@ def _report(records, full, ran):
             "code": code_version(),
             "command": origin["command"],
             "versions": json.loads(origin["versions"]),
-            "hardware": json.loads(origin["hardware"]) | {"threads": threads()},
+            "hardware": json.loads(origin["hardware"]) | {"threads": mf.provenance.threads()},
             "precision": origin["precision"],
         },
         "experiments": records,
@@ -82,8 +80,8 @@ def _report(records, full, ran):
 
 def write_report(folder, report):
     """report.json, then report.html made from it and from the figures beside it."""
-    write_whole(folder / "report.json", dump(report))
-    write_whole(folder / "report.html", render(folder, report).encode())
+    write(folder / "report.json", dump(report))
+    write(folder / "report.html", render(folder, report).encode())
 
 
 def read_report(path):
@@ -94,22 +92,22 @@ def read_report(path):
         report = json.loads(file.read_text())
         version = report["mixflow_report"]
     except OSError as error:
-        raise StoreError(
+        raise mf.StoreError(
             f"cannot read {file}: {error.strerror}; give a folder that `mixflow reproduce` has written."
         ) from None
     except (ValueError, KeyError, TypeError):
-        raise StoreError(f"{file} is not a mixflow report; give report.json or the folder it is in.") from None
+        raise mf.StoreError(f"{file} is not a mixflow report; give report.json or the folder it is in.") from None
     if version != REPORT_VERSION:
-        raise StoreError(f"{file} has report version {version}, this mixflow reads {REPORT_VERSION}; update mixflow.")
+        raise mf.StoreError(
+            f"{file} has report version {version}, this mixflow reads {REPORT_VERSION}; update mixflow."
+        )
     return report, file.parent
 
 
 def one_name(text):
     """An experiment's name, or a SpecError that suggests the nearest."""
     if text not in NAMES:
-        from ...checks import nearest
-
-        raise SpecError(f"--only {text}: expected one of {', '.join(NAMES)}{nearest(text, NAMES)}.")
+        raise mf.SpecError(f"--only {text}: expected one of {', '.join(NAMES)}{mf.checks.nearest(text, NAMES)}.")
     return text
 
 
@@ -127,14 +125,14 @@ class Watch:
     def begin(self, each):
         self.number, self.now, self.started = self.number + 1, each.name, clock.perf_counter()
         if not self.live:
-            self.note(f"[{self.number}/{self.total}] {each.name}: about {duration(self.left())} left")
+            self.note(f"[{self.number}/{self.total}] {each.name}: about {seconds(self.left())} left")
 
     def __call__(self, done, total):
         """Called by training as it goes."""
         if self.live and clock.perf_counter() - self.last > 0.2 and self.now:
             self.last = clock.perf_counter()
             share = f"{100 * done / max(total, 1):3.0f} %"
-            text = f"[{self.number}/{self.total}] {self.now}: {share} of a run, about {duration(self.left())} left"
+            text = f"[{self.number}/{self.total}] {self.now}: {share} of a run, about {seconds(self.left())} left"
             self.stream.write(f"\r{text:<78}")
             self.stream.flush()
 

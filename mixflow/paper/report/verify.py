@@ -2,7 +2,8 @@
 
 import math
 
-from ...errors import StoreError
+import mixflow as mf
+
 from ..experiments import NAMES, experiment
 from .records import check_dict, damaged
 from .render import render
@@ -20,7 +21,7 @@ def verify(path, *, only=(), progress=lambda done, total: None, note=lambda text
         if only and name not in only:
             continue
         if name not in NAMES:
-            raise StoreError(f"the report has an experiment {name!r} this mixflow does not know; update mixflow.")
+            raise mf.StoreError(f"the report has an experiment {name!r} this mixflow does not know; update mixflow.")
         broken = damaged(folder, record)
         rows.append(
             row(

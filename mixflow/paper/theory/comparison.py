@@ -8,17 +8,11 @@
 
 import itertools
 import math
-from dataclasses import replace
 
 import numpy as np
 
-from ...checks import whole
-from ...engines.symmetric_field import _surface, symmetric_field
-from ...filippov.certificate import certify
-from ...filippov.flow import flow
-from ...methods.flow import GradientFlow
-from ...networks.transformer import Transformer
-from ...tasks.mixture import Mixture
+import mixflow as mf
+
 from .critical import CONTRAST, CV, C, V, along, critical, first_time, gates_at
 from .intervals import ROUND, Interval, product
 
@@ -38,7 +32,7 @@ def sandwich(system, windows=60):
         U_ij' = Σ_k max(H_ik B_kj) + max(B_ik H_kj) + max R_ij        L_ij' the same with the least,
     the maximum over the ends of both intervals (Müller). While no bound changes its sign, both systems are linear.
     """
-    windows = whole("windows", windows)
+    windows = mf.checks.whole("windows", windows)
     T = len(system.time)
     edges = np.unique(np.linspace(0, T - 1, min(windows, T - 1) + 1).astype(int))
     bounds = np.empty((T, 2, 4, 4))
@@ -107,11 +101,6 @@ KNOWN = np.ones((2, 2, 2))  # 0 on the contrast sector's c–v scores
 KNOWN[CONTRAST, C, V] = KNOWN[CONTRAST, V, C] = 0.0
 
 
-def _background_surface(xp, c, w, A):
-    """The network as it would be if the contrast sector knew no correspondence: A_cv = A_vc = 0 there."""
-    return _surface(xp, c, w, A * KNOWN)
-
-
 def predict(task, transformer, until, *, level=LEVEL, saves=400):
     """When the linear theory expects A_cv of the contrast sector to reach `level`; None if not before `until`.
 
@@ -119,9 +108,9 @@ def predict(task, transformer, until, *, level=LEVEL, saves=400):
     """
     from scipy.linalg import expm
 
-    full = symmetric_field(task, transformer)
-    background = replace(full, surface=_background_surface)
-    result = flow(background, background.y0, GradientFlow(until=until, rtol=1e-7, save_at=saves))
+    full = mf.field(task, transformer, model="symmetric")
+    background = full.masked(KNOWN)
+    result = background.flow(mf.GradientFlow(until=until, rtol=1e-7, save_at=saves))
     gates = np.array([gates_at(background, y) for y in result.states])
     system = along(full, result.times, result.states, gates)
     path = [system.B[0, *CV]]
@@ -135,18 +124,26 @@ def predict(task, transformer, until, *, level=LEVEL, saves=400):
     return first_time(system.time[: len(path)], np.array(path), level)
 
 
+def until_score(field, level):
+    """The flow until A_cv of the contrast sector reaches the level."""
+
+    def beyond(t, y):
+        return float(field.unpack(y)["A"][CONTRAST, C, V]) - level
+
+    return field.flow(mf.GradientFlow(until=LIMIT, save_at=2), stop=beyond)
+
+
 def separation(classes, omega, bias, *, windows=60, saves=3000):
     """One (ω, b): the time at which A_cv reaches LEVEL, its bounds and its prediction; None where it is not reached."""
-    task, transformer = Mixture(classes=classes), Transformer(omega=omega, bias=bias)
-    field = symmetric_field(task, transformer)
-    score = lambda y: float(field.unpack(y)["A"][1, 0, 1])  # noqa: E731
-    found = flow(field, field.y0, GradientFlow(until=LIMIT, save_at=2), stop=lambda t, y: score(y) - 2 * LEVEL)
+    task, transformer = mf.Mixture(classes=classes), mf.Transformer(omega=omega, bias=bias)
+    field = mf.field(task, transformer, model="symmetric")
+    found = until_score(field, 2 * LEVEL)
     facts = {"classes": classes, "omega": omega, "bias": bias}
     if found.ended != "stop":
         return facts | {"actual": None, "lower": None, "upper": None, "predicted": None, "holds": None, "proven": None}
-    method = GradientFlow(until=found.time, save_at=tuple(np.linspace(0, found.time, saves)))
-    run = flow(field, field.y0, method)
-    error = TRUST * certify(field, field.y0, method, run)["difference"]
+    method = mf.GradientFlow(until=found.time, save_at=tuple(np.linspace(0, found.time, saves)))
+    run = field.flow(method)
+    error = TRUST * field.certify(method, run)["difference"]
     system = critical(field, run.times, run.states, error=error)
     holds, lower, upper = enclosed(system, windows)
     actual = first_time(system.time, system.B[:, *CV], LEVEL)

@@ -18,15 +18,11 @@ B' = P(H B + B H) of the run, which differs from (H B + B H) of the averages by 
 
 import math
 from dataclasses import dataclass
-from functools import lru_cache
 
 import numpy as np
 
-from ...engines.gated import pack
-from ...engines.gram_field import gram_field
-from ...engines.symmetric_field import symmetric_field
-from ...errors import SpecError
-from ...jaxed import jax
+import mixflow as mf
+
 from .enclosure import Enclosure, enclose
 
 ROWS = ("K_c", "K_v", "Q_c", "Q_v")
@@ -104,7 +100,7 @@ def critical(field, time, states, *, error=None):
     between = None
     if error is not None:
         if field.model != "symmetric":
-            raise SpecError(
+            raise mf.SpecError(
                 f"model = {field.model!r}: bounds between the saves need model 'symmetric'; leave out error."
             )
         between = enclose(field, time, states, error)
@@ -115,7 +111,7 @@ def critical_of_run(data, task, transformer):
     """The critical sub-system of a run's dataset: of its sectors if it has them, otherwise its class average."""
     field, suffix = _field_of_run(data, task, transformer)
     parts = [data[name + suffix].transpose("time", ...).values for name in ("w", "A", "G_K", "G_Q")]
-    states = np.array([pack(*(part[i] for part in parts)) for i in range(data.sizes["time"])])
+    states = np.array([field.pack(*(part[i] for part in parts)) for i in range(data.sizes["time"])])
     return critical(field, data["time"].values, states)
 
 
@@ -127,19 +123,19 @@ def score_of_run(data, task, transformer):
 
 def _field_of_run(data, task, transformer):
     if not getattr(task, "uniform", False):
-        raise SpecError("the critical sub-system needs a Mixture with uniform priors and orthonormal features.")
+        raise mf.SpecError("the critical sub-system needs a Mixture with uniform priors and orthonormal features.")
     if "A_sector" in data:
-        return symmetric_field(task, transformer), "_sector"
-    return gram_field(task, transformer), ""
+        return mf.field(task, transformer, model="symmetric"), "_sector"
+    return mf.field(task, transformer, model="gram"), ""
 
 
 def _needs_classes(field):
     if field.model == "symmetric":
         return
-    K = field.size // 2
+    K = field.side // 2
     identifiers = [name.split()[0] for _, name in field.gate_names]
     if field.constants["Gamma"] is not None or set(identifiers) != {f"c{k + 1}" for k in range(K)}:
-        raise SpecError("the critical sub-system needs the classes of a Mixture with orthonormal features.")
+        raise mf.SpecError("the critical sub-system needs the classes of a Mixture with orthonormal features.")
 
 
 def gates_at(field, y):
@@ -148,8 +144,7 @@ def gates_at(field, y):
     gates = (z > SURFACE).astype(float)
     touching = np.flatnonzero(np.abs(z) <= SURFACE)
     if len(touching):
-        share = field.functions[2](field.device, y, np.asarray(gates, float), *field.put_indices(touching)).share
-        gates[touching] = np.clip(np.asarray(share)[: len(touching)], 0, 1)
+        gates[touching] = np.clip(field.shares(y, gates, touching), 0, 1)
     return gates
 
 
@@ -157,7 +152,7 @@ def along(field, time, states, gates, between=None):
     """The critical sub-system of `field` along states (T, size) with given gates (T, 2n)."""
     parts = field.unpack(states)
     ignorant = {**parts, "A": _forget(field, parts["A"])}
-    speed = field.unpack(_velocity(field, states, gates))
+    speed = field.unpack(field.velocities(states, gates))
     return Critical(
         time=np.asarray(time, float),
         B=_joint(field, parts),
@@ -175,7 +170,7 @@ def contrast(field, X):
     """
     if field.model == "symmetric":
         return X[:, CONTRAST]
-    K = field.size // 2
+    K = field.side // 2
     blocks = X.reshape(len(X), 2, 2, K, 2, K)
     own = np.einsum("thikjk->thij", blocks)
     other = blocks.sum(axis=(3, 5)) - own
@@ -191,7 +186,7 @@ def _forget(field, A):
     known = np.stack([np.zeros_like(known), known], axis=1) * (1 - np.eye(2))
     if field.model == "symmetric":
         return A - known
-    K = field.size // 2
+    K = field.side // 2
     spread = np.einsum("tij,hij,kl->thikjl", known[:, 1], MIRROR, np.eye(K) - 1 / K)
     return A - spread.reshape(A.shape)
 
@@ -203,24 +198,11 @@ def _joint(field, parts):
 
 def _growth(field, parts, gates):
     """H: with G_K = G_Q = 1/2 the field's A' = G_K h + h G_Q is h itself."""
-    half = np.broadcast_to(np.eye(field.size) / 2, parts["A"].shape)
-    states = np.array([pack(w, A, G, G) for w, A, G in zip(parts["w"], parts["A"], half, strict=True)])
-    h = contrast(field, field.unpack(_velocity(field, states, gates))["A"])
+    half = np.broadcast_to(np.eye(field.side) / 2, parts["A"].shape)
+    states = np.array([field.pack(w, A, G, G) for w, A, G in zip(parts["w"], parts["A"], half, strict=True)])
+    h = contrast(field, field.unpack(field.velocities(states, gates))["A"])
     zero = np.zeros_like(h)
     return np.block([[zero, h], [h.swapaxes(1, 2), zero]])
-
-
-def _velocity(field, states, gates):
-    return np.asarray(_velocities(field.functions[1])(field.device, states, gates))
-
-
-@lru_cache(maxsize=8)
-def _velocities(evaluate):
-    J = jax()
-    nobody = (np.zeros(0, np.int64), np.zeros(0))
-    one = lambda c, y, gates: evaluate(c, y, gates, *nobody).dy  # noqa: E731
-    # One state after another: all at once, the atoms of K = 6 along a run would need gigabytes.
-    return J.jit(lambda c, states, gates: J.lax.map(lambda item: one(c, *item), (states, gates)))
 
 
 def first_time(time, series, level):

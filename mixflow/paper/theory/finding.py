@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from ...measure.seeds import mean_interval
+import mixflow as mf
 
 HOLDS, FAILS, SILENT = "holds", "fails", "does not apply"
 
@@ -58,7 +58,7 @@ class Finding:
 def interval(values, level=0.95):
     """Mean, low and high of Student's interval; low and high None with fewer than two values."""
     x = [value for value in values if value is not None and math.isfinite(value)]
-    mean, low, high = mean_interval(x, level)
+    mean, low, high = mf.measure.mean_interval(x, level)
     return (mean, low, high) if len(x) > 1 else (mean, None, None)
 
 

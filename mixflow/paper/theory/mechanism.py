@@ -7,11 +7,7 @@ it out.
 
 import numpy as np
 
-from ...engines.forward import margin, preactivation
-from ...errors import SpecError
-from ...measure.means import mean_accuracy, mean_loss
-from ...measure.observables import attention_probabilities
-from ...networks.construct import construct
+import mixflow as mf
 
 BLOCKS = ("cc", "cv", "vc", "vv")
 # The construction's signs in head +: entries it needs and their sign; it leaves all others at 0.
@@ -28,7 +24,7 @@ def final_state(run):
     """w (2, 2K), A (2, 2K, 2K) of a run's last save; a SpecError if it is no mixture or its features cannot be listed."""
     task = run.task
     if not hasattr(task, "classes"):
-        raise SpecError(
+        raise mf.SpecError(
             f"the run's task is {run.spec['task']['kind']!r}: its features are no identifiers and signals; use a Mixture."
         )
     data = run.expand().dataset.isel(time=-1)
@@ -63,7 +59,7 @@ def distance(w, A):
     their units differ.
     """
     K = w.shape[-1] // 2
-    unit = construct(classes=K, beta=1.0, B=1.0, C=1.0)
+    unit = mf.construct(classes=K, beta=1.0, B=1.0, C=1.0)
     P = np.where(unit.A > 0, unit.A, 0.0) * _diagonal(K, "c")
     Q = unit.A * _diagonal(K, "v")
     scale = lambda X, U: max(float((X * U).sum() / (U * U).sum()), 0.0)  # noqa: E731
@@ -96,11 +92,11 @@ def routes(task, w, A, bias):
 
 
 def _outcome(task, w, A, bias):
-    y_margin = margin(task, preactivation(task, w, A, bias))
+    y_margin = mf.measure.margin(task, mf.measure.preactivation(task, w, A, bias))
     p = task.population().probabilities
     return {
-        "loss": float(mean_loss(y_margin, p)),
-        "accuracy": float(mean_accuracy(y_margin, p)),
+        "loss": float(mf.measure.mean_loss(y_margin, p)),
+        "accuracy": float(mf.measure.mean_accuracy(y_margin, p)),
         "smallest_margin": float(y_margin.min()),
     }
 
@@ -111,7 +107,7 @@ def who_attends(task, A):
     Averaged over the atoms with that label; "own" is v_k of the atom's class, "other" all other signals together.
     """
     population = task.population()
-    P = attention_probabilities(task, A)  # (head, atom, key, query)
+    P = mf.measure.attention_probabilities(task, A)  # (head, atom, key, query)
     K = task.classes
     k = np.array([population.features.index(atom[0][0]) for atom in population.atoms])
     a = np.arange(len(k))
@@ -153,7 +149,7 @@ def compare(run):
 
 def construction_facts(arguments):
     """The closed-form transformer in plain numbers, with the check of its formula on the whole population."""
-    net = construct(**arguments)
+    net = mf.construct(**arguments)
     found = net.evaluate()
     e = {
         f"{head} y={'+' if y > 0 else '-'}": net.attention[y][h].tolist()

@@ -7,13 +7,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from ...engines.gated import pack
-from ...engines.gram_field import gram_field
-from ...engines.symmetric_field import symmetric_field
-from ...filippov.flow import flow
-from ...filippov.gates import ChatteringError
-from ...methods.flow import GradientFlow
-from ...tasks.symmetry import expand
+import mixflow as mf
+
 from .symmetry import TYPES, basis, project
 
 SIZE = 1e-5  # of a perturbation relative to ω²: far above the solver's 1e-10 and far below 1
@@ -25,15 +20,15 @@ def two_flows(task, transformer, kind, coordinates, times, *, size=SIZE, rtol=1e
     Both are of the difference of two flows whose starts differ by size · ω² · coordinates, divided by size · ω². Rows are
     NaN after the perturbed flow stopped, if it did (neurons that switch together in the symmetric flow may not untangle).
     """
-    K, rows = task.classes, basis(task.classes, kind)
+    rows = basis(task.classes, kind)
     transformer = replace(transformer, width=float("inf"))
-    full, small = gram_field(task, transformer), symmetric_field(task, transformer)
+    full, small = mf.field(task, transformer, model="gram"), mf.field(task, transformer, model="symmetric")
     unit = size * transformer.omega**2
-    method = GradientFlow(until=float(times[-1]), rtol=rtol, save_at=tuple(map(float, times)))
-    base = np.array([pack(**expand(small.unpack(y), K)) for y in flow(small, small.y0, method).states])
+    method = mf.GradientFlow(until=float(times[-1]), rtol=rtol, save_at=tuple(map(float, times)))
+    base = np.array([small.expand(y) for y in small.flow(method).states])
     try:
-        there = flow(full, full.y0 + unit * (np.asarray(coordinates, float) @ rows), method)
-    except ChatteringError as stopped:
+        there = full.flow(method, y0=full.y0 + unit * (np.asarray(coordinates, float) @ rows))
+    except mf.ChatteringError as stopped:
         there = stopped.run
     delta = np.full(base.shape, np.nan)
     delta[: len(there.states)] = (there.states - base[: len(there.states)]) / unit

@@ -8,10 +8,8 @@ import math
 
 import numpy as np
 
-from ...errors import SpecError
-from ...measure.invariants import drift, smallest_eigenvalue
-from ...measure.separability import deciding, feature_margin
-from ...measure.stages import detect, switch_off
+import mixflow as mf
+
 from .comparison import LEVEL, enclosed
 from .critical import CV, critical_of_run, first_time, score_of_run
 from .finding import FAILS, HOLDS, SILENT, Finding
@@ -38,7 +36,7 @@ def neurons_first(data, task, transformer):
         return math.inf, False, {"reason": "no score ever moves by 1: the attention does not learn"}
     first = lambda hit: float(time[np.argmax(hit)])  # noqa: E731
     ratio = first(moved) / max(first(gone), 1e-12)
-    stages = detect(data)
+    stages = mf.measure.detect(data)
     in_order = all(stage.found for stage in stages) and stages[0].end <= stages[1].end <= stages[2].start + 1e-9
     facts = {stage.name: [stage.start, stage.end] for stage in stages}
     return ratio, bool(ratio > 1 and in_order), facts
@@ -50,7 +48,9 @@ def neurons_align(data, task, transformer):
         raise Silent("the closed form is for K = 2 at infinite width")
     if transformer.bias <= 0 or transformer.omega >= 1 or transformer.tie_values:
         raise Silent("it needs 0 < b, ω < 1 and untied values")
-    off = switch_off(data["time"].values, data["z"].transpose("time", ...).values.reshape(data.sizes["time"], -1))
+    off = mf.measure.switch_off(
+        data["time"].values, data["z"].transpose("time", ...).values.reshape(data.sizes["time"], -1)
+    )
     if off is None:
         return math.nan, False, {"reason": "no neuron switches off"}
     predicted = 9 * transformer.bias + 4.5 * math.expm1(2 * transformer.bias)
@@ -72,13 +72,13 @@ def features_separate(data, task, transformer):
     population = task.population()
     if not population.hard.any():
         raise Silent("the task has no hard samples")
-    samples = deciding(population)
-    stages = detect(data)
+    samples = mf.measure.deciding(population)
+    stages = mf.measure.detect(data)
     time = data["time"].values
     begin = stages[0].end if stages[0].found and stages[0].end is not None else time[0]
     index = int(np.searchsorted(time, begin, side="right")) - 1
     A = data["A"].transpose("time", "head", "key", "query").values
-    early, late = (float(feature_margin(population, A[i], samples=samples)) for i in (index, -1))
+    early, late = (float(mf.measure.feature_margin(population, A[i], samples=samples)) for i in (index, -1))
     # K ≥ 3 asks for all samples, whose margin is smaller: 0.034 at K = 3, and 0 before.
     enough = SEPARATED if samples == "hard" else SEPARATED / 5
     return late, late >= enough and early <= late / 10, {"early": early, "samples": samples, "at": float(time[index])}
@@ -86,7 +86,7 @@ def features_separate(data, task, transformer):
 
 def one_over_t(data, task, transformer):
     """The slope of halving times in the convergence stage: 1 for a loss like 1/t, 0 for exponential decay, 2 for t^(−1/2)."""
-    stage = detect(data)[2]
+    stage = mf.measure.detect(data)[2]
     if not stage.found:
         return math.nan, False, {"reason": stage.evidence["reason"]}
     slope = stage.evidence.get("slope")
@@ -106,8 +106,8 @@ def conserved(data, task, transformer):
     suffix = "" if "A" in data else "_sector"
     A, G_K, G_Q = (data[name + suffix].transpose("time", ...).values for name in ("A", "G_K", "G_Q"))
     gram = None if suffix else getattr(task.population(), "gram", None)
-    change = float(drift(A, G_K, G_Q, gram).max())
-    least = float(smallest_eigenvalue(A, G_K, G_Q).min())
+    change = float(mf.measure.drift(A, G_K, G_Q, gram).max())
+    least = float(mf.measure.smallest_eigenvalue(A, G_K, G_Q).min())
     descent = "step" in data.coords
     return change, change < (0.05 if descent else 1e-6) and least > -1e-8, {"smallest_eigenvalue": least}
 
@@ -185,7 +185,7 @@ def decide(name, data, task, transformer):
 def check(run):
     """All claims about a run, and its certificate if it is a flow."""
     if (kind := run.spec["transformer"].get("kind")) is not None:
-        raise SpecError(
+        raise mf.SpecError(
             f"the run trained a {kind}: expected the paper's network, which the claims are about; see run.stages."
         )
     findings = [decide(name, run.dataset, run.task, run.transformer) for name in CLAIMS]

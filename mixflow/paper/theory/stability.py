@@ -18,20 +18,11 @@ piecewise linear, and types mix a little. `coupling` is the size of that change;
 
 import itertools
 from dataclasses import dataclass, replace
-from functools import lru_cache
-from types import SimpleNamespace
 
 import numpy as np
 
-from ...checks import whole
-from ...engines.gated import pack
-from ...engines.gram_field import gram_field
-from ...engines.symmetric_field import symmetric_field
-from ...errors import SpecError
-from ...filippov.flow import flow
-from ...jaxed import jax
-from ...methods.flow import GradientFlow
-from ...tasks.symmetry import expand
+import mixflow as mf
+
 from .symmetry import TYPES, basis
 
 GAUSS = 0.5 + np.array([-1, 1]) * 3**0.5 / 6
@@ -85,9 +76,9 @@ def linearised(task, transformer, until, kinds=TYPES, *, points=300):
     """{type: Linear} of the flow on a uniform mixture from the mean-field start to `until`; empty types are left out."""
     from scipy.linalg import expm
 
-    points = whole("points", points, least=2)
+    points = mf.checks.whole("points", points, least=2)
     if transformer.bias <= 0 or transformer.tie_values:
-        raise SpecError(
+        raise mf.SpecError(
             f"bias = {transformer.bias:g}, tie_values = {transformer.tie_values}: expected every neuron on at the start and "
             "values of their own; use bias > 0 and tie_values=False."
         )
@@ -138,22 +129,25 @@ class Trajectory:
     """The symmetric solution written out in the gram model's coordinates, leg by leg."""
 
     def __init__(self, task, transformer, until, points):
-        self.small, self.full = symmetric_field(task, transformer), gram_field(task, transformer)
+        self.small, self.full = (
+            mf.field(task, transformer, model="symmetric"),
+            mf.field(task, transformer, model="gram"),
+        )
         self.classes, self.neurons = task.classes, _neurons(task, self.small.gate_names)
-        events = flow(self.small, self.small.y0, GradientFlow(until=until, save_at=2)).events
+        events = self.small.flow(mf.GradientFlow(until=until, save_at=2)).events
         switches = sorted({event.time for event in events})
-        grid = GradientFlow(until=until, save_at=points).times()
+        grid = mf.GradientFlow(until=until, save_at=points).times()
         near = 1e-6 * until  # a grid point this close to a switch would make a step of no length
         grid = [t for t in grid if all(abs(t - s) > near for s in switches)]
         self.times = np.array(sorted([*grid, *switches]))
         inner = self.times[:-1, None] + np.diff(self.times)[:, None] * GAUSS
         wanted = sorted([*inner.ravel(), *switches])
-        saved = flow(self.small, self.small.y0, GradientFlow(until=until, save_at=tuple(wanted)))
+        saved = self.small.flow(mf.GradientFlow(until=until, save_at=tuple(wanted)))
         at = dict(zip(wanted, saved.states, strict=True))
         self.legs = list(self._legs(events, switches, inner, at))
 
     def _legs(self, events, switches, inner, at):
-        mode = np.array(["on"] * self.small.n_gates, "U7")
+        mode = np.array(["on"] * len(self.small.gate_names), "U7")
         begins = [self.times[0], *switches]
         for begin, end in itertools.zip_longest(begins, begins[1:], fillvalue=np.inf):
             switch = ()
@@ -174,27 +168,22 @@ class Trajectory:
             )
 
     def _write_out(self, y):
-        return pack(**expand(self.small.unpack(y), self.classes))
+        return self.small.expand(y)
 
     def _gates(self, y, mode):
         """(2n,) gates of the gram model's neurons: those of the symmetric model's types."""
         gates = (mode == "on").astype(float)
         sliding = np.flatnonzero(mode == "sliding")
         if len(sliding):
-            share = self.small.functions[2](self.small.device, y, gates, *self.small.put_indices(sliding)).share
-            gates[sliding] = np.asarray(share)[: len(sliding)]
+            gates[sliding] = self.small.shares(y, gates, sliding)
         return gates[self.neurons]
-
-    def _derive(self, what, *arguments):
-        found = getattr(_derivatives(*self.full.functions[:2]), what)(self.full.device, *arguments)
-        return tuple(map(np.asarray, found)) if isinstance(found, tuple) else np.asarray(found)
 
     def jacobian(self, y, gates, sliding, rows):
         """J in any part of the basis `rows`: a function (part, worst) -> (n, n)."""
         if not len(sliding):
-            J = rows @ self._derive("field", y, gates, rows).T
+            J = rows @ self.full.derivatives.field(y, gates, rows).T
             return lambda part, worst: J[part, part]
-        speed, shift, drift = self._derive("sliding", y, gates, rows)
+        speed, shift, drift = self.full.derivatives.sliding(y, gates, rows)
         J, held = rows @ speed.T, sliding.any(axis=0)
         push = self._push(y, gates, shift, sliding, rows)
 
@@ -209,13 +198,13 @@ class Trajectory:
     def jump(self, leg, rows):
         """What a switch does to a perturbation: a function (part, worst) -> (n, n)."""
         y, before, after = leg.switch
-        shift, speed = self._derive("shift", y, rows), self._derive("speed", y, before)
+        shift, speed = self.full.derivatives.shift(y, rows), self.full.derivatives.speed(y, before)
         held = leg.sliding.any(axis=0) if len(leg.sliding) else np.zeros(len(after), bool)
         # From 0 to 1 or back is a crossing; a neuron that leaves the surface does so with a gate of 0 or 1 already.
         crossed = (np.abs(before - after) > 1 - EDGE) & ~held
         late = np.zeros(shift.shape)
         late[:, crossed] = -shift[:, crossed] / speed[crossed]
-        effect = rows @ self._derive("push", y, before, late * (before - after)).T
+        effect = rows @ self.full.derivatives.push(y, before, late * (before - after)).T
         coupling = self._coupling(y, before, after, crossed, speed)
         push = self._push(y, after, shift, leg.sliding, rows) if len(leg.sliding) else None
 
@@ -234,7 +223,7 @@ class Trajectory:
 
     def _push(self, y, gates, shift, sliding, rows):
         """The motions of the sliding gates that a part of the basis can ask for, as columns: a function part -> (n, k·n)."""
-        pushes = [rows @ self._derive("push", y, gates, shift * mask).T for mask in sliding]
+        pushes = [rows @ self.full.derivatives.push(y, gates, shift * mask).T for mask in sliding]
         return lambda part: np.concatenate([push[part, part] for push in pushes], axis=1)
 
     def _coupling(self, y, before, after, crossed, speed):
@@ -244,7 +233,7 @@ class Trajectory:
         first = np.flatnonzero(crossed)[0]
         twins = np.where(crossed, after - before, 0.0)
         twins[first] = 0.0
-        change = self._derive("shift", y, self._derive("push", y, before, twins[None]))[0, first]
+        change = self.full.derivatives.shift(y, self.full.derivatives.push(y, before, twins[None]))[0, first]
         return float(abs(change / speed[first]))
 
 
@@ -270,36 +259,3 @@ def _neurons(task, gate_names):
                 y, n = -y, K - 1 - n
             found.append(place[f"y={'+' if y > 0 else '-'} n={n}"])
     return np.array(found)
-
-
-@lru_cache(maxsize=8)
-def _derivatives(z, evaluate):
-    """Compiled derivatives of a gated field f(y, gates) and its z(y) along rows of directions.
-
-    field    (c, y, gates, rows) -> δf along each row
-    sliding  the same with δz and δ(z') besides, gates held
-    shift    (c, y, rows) -> δz
-    speed    (c, y, gates) -> z'
-    push     (c, y, gates, moves) -> δf when the gates move by each row of `moves`
-    """
-    J = jax()
-    nothing = (np.zeros(0, np.int64), np.zeros(0))
-
-    def f(c, y, gates):
-        return evaluate(c, y, gates, *nothing).dy
-
-    def speed(c, y, gates):
-        return J.jvp(lambda y: z(c, y), (y,), (f(c, y, gates),))[1]
-
-    def along(function):
-        return lambda y, rows: J.vmap(lambda row: J.jvp(function, (y,), (row,))[1])(rows)
-
-    return SimpleNamespace(
-        field=J.jit(lambda c, y, gates, rows: along(lambda y: f(c, y, gates))(y, rows)),
-        sliding=J.jit(
-            lambda c, y, gates, rows: along(lambda y: (f(c, y, gates), z(c, y), speed(c, y, gates)))(y, rows)
-        ),
-        shift=J.jit(lambda c, y, rows: along(lambda y: z(c, y))(y, rows)),
-        speed=J.jit(speed),
-        push=J.jit(lambda c, y, gates, moves: along(lambda gates: f(c, y, gates))(gates, moves)),
-    )

@@ -20,8 +20,6 @@ from functools import lru_cache
 
 import numpy as np
 
-from ...engines.gated import pack
-
 CLASSES, HEADS = ("equal", "unequal", "pairs", "cycles"), ("mirror", "apart")
 TYPES = tuple(itertools.product(CLASSES, HEADS))
 PARTS = ("w", "A", "G_K", "G_Q")
@@ -129,4 +127,4 @@ def _both_heads(K, parts, heads):
     plus = {name: parts.get(name, np.zeros((2 * K,) if name == "w" else (2 * K, 2 * K))) for name in PARTS}
     alone = {name: np.stack([x, np.zeros_like(x)]) for name, x in plus.items()}
     half = {name: _heads(x, K, heads, name == "w") for name, x in alone.items()}
-    return pack(**half) * 2**0.5
+    return np.concatenate([np.ravel(half[name]) for name in PARTS]) * 2**0.5

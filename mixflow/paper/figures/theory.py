@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from .style import RC
+import mixflow as mf
 
 STORIES = {
     "three stages": "#4477aa",
@@ -17,7 +17,7 @@ def plot_learning_time(result):
     from matplotlib import rc_context
     from matplotlib.figure import Figure
 
-    with rc_context(RC):
+    with rc_context(mf.plot.RC):
         diagrams = sorted({p["classes"] for p in result["phases"]})
         figure = Figure(figsize=(7.2, 5.0 + 2.8 * len(diagrams)))
         grid = figure.add_gridspec(2 + len(diagrams), 1, height_ratios=[3, 1.4] + [2.6] * len(diagrams))
@@ -66,7 +66,7 @@ def plot_critical(points):
     from matplotlib import rc_context
     from matplotlib.figure import Figure
 
-    with rc_context(RC):
+    with rc_context(mf.plot.RC):
         figure = Figure(figsize=(7.2, 3.6))
         left, right = figure.subplots(1, 2)
         reached = [p for p in points if p["actual"]]

@@ -1,6 +1,6 @@
 """Claims at a glance: a mark and a word for each, never colour alone."""
 
-from .style import RC
+import mixflow as mf
 
 MARKS = {"holds": ("o", "#0072b2"), "fails": ("X", "#d55e00"), "does not apply": ("_", "#767676")}
 
@@ -11,7 +11,7 @@ def plot_claims(verdicts):
     from matplotlib.figure import Figure
 
     rows = (len(verdicts) + 1) // 2
-    with rc_context(RC):
+    with rc_context(mf.plot.RC):
         figure = Figure(figsize=(7.2, 0.3 * rows + 0.4))
         axes = figure.subplots()
         for i, (name, verdict) in enumerate(verdicts):

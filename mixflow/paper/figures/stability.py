@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from .style import RC
+import mixflow as mf
 
 COLOURS = {"equal": "#999999", "unequal": "#D55E00", "pairs": "#0072B2", "cycles": "#009E73"}
 DASHES = {"mirror": "-", "apart": (0, (4, 2))}
@@ -16,7 +16,7 @@ def plot_stability(results):
 
     columns = min(len(results) + 1, 3)  # the legend has a place of its own
     rows = -(-(len(results) + 1) // columns)
-    with rc_context(RC):
+    with rc_context(mf.plot.RC):
         figure = Figure(figsize=(3.3 * columns, 2.8 * rows + 0.2))
         panels = np.ravel(figure.subplots(rows, columns))
         for axes, result in zip(panels, results, strict=False):

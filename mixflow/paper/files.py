@@ -1,21 +1,55 @@
-"""Series on disk: the same dataset as netCDF and as CSV, byte for byte the same for the same numbers."""
+"""Files of the study: written whole or not at all."""
 
 import csv
 import io
 import itertools
+import json
+import os
+import pathlib
+import uuid
 
 import numpy as np
 
-from ...store import write_whole
+import mixflow as mf
+
+
+def write(path, content):
+    """Write bytes by way of a file beside it that is renamed at the end; returns the path."""
+    path = pathlib.Path(path)
+    beside = path.with_name(f".{path.name}.{uuid.uuid4().hex}")
+    try:
+        beside.write_bytes(content)
+        os.replace(beside, path)
+    except OSError as error:
+        beside.unlink(missing_ok=True)
+        raise mf.StoreError(
+            f"cannot write {path}: {error.strerror}; nothing was written, choose another place."
+        ) from None
+    return path
+
+
+def make_folder(folder):
+    """Make an output folder, or say in one sentence why not; returns its path."""
+    folder = pathlib.Path(folder)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise mf.StoreError(f"cannot make the folder {folder}: {error.strerror}; choose another with --out.") from None
+    return folder
+
+
+def dump(value):
+    """JSON bytes, the same for the same value."""
+    return (json.dumps(value, indent=1, ensure_ascii=False, allow_nan=False) + "\n").encode()
 
 
 def write_series(dataset, stem):
     """Write stem.nc and, for each leading dimension, a CSV table; returns the paths."""
-    paths = [write_whole(f"{stem}.nc", bytes(dataset.to_netcdf(engine="h5netcdf")))]
+    paths = [write(f"{stem}.nc", bytes(dataset.to_netcdf(engine="h5netcdf")))]
     dims = list(dict.fromkeys(variable.dims[0] for variable in dataset.data_vars.values() if variable.dims))
     for dim in dims:
         suffix = "" if dim == dims[0] else f"-{dim}"
-        paths.append(write_whole(f"{stem}{suffix}.csv", csv_table(dataset, dim).encode()))
+        paths.append(write(f"{stem}{suffix}.csv", csv_table(dataset, dim).encode()))
     return paths
 
 

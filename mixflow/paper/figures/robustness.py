@@ -4,8 +4,7 @@ import math
 
 import numpy as np
 
-from ..measure.seeds import mean_interval
-from .style import RC, SERIES
+import mixflow as mf
 
 
 def plot_variant(rows, name, bounds=None):
@@ -17,8 +16,8 @@ def plot_variant(rows, name, bounds=None):
     from matplotlib.figure import Figure
 
     x, ticks = _places(rows.strength.values)
-    colour, marker = SERIES[0]
-    with rc_context(RC):
+    colour, marker = mf.plot.SERIES[0]
+    with rc_context(mf.plot.RC):
         figure = Figure(figsize=(6.8, 2.6))
         accuracy, time = figure.subplots(1, 2)
         n = rows.sizes["seed"]
@@ -31,7 +30,7 @@ def plot_variant(rows, name, bounds=None):
         shown = "relative" if np.isfinite(rows.relative).any() else "separation"
         for at, values in zip(x, rows[shown].values):
             found = values[np.isfinite(values)]
-            mean, low, high = mean_interval(found)
+            mean, low, high = mf.measure.mean_interval(found)
             if not len(found):
                 time.annotate("never", (at, 0.06), xycoords=time.get_xaxis_transform(), ha="center", fontsize=8)
                 continue

@@ -1,6 +1,6 @@
 """One number for every seed against a setting, with the limit it should approach."""
 
-from .style import RC, SERIES
+import mixflow as mf
 
 
 def plot_spread(values, limit, *, xlabel, ylabel, name="mean-field limit"):
@@ -9,7 +9,7 @@ def plot_spread(values, limit, *, xlabel, ylabel, name="mean-field limit"):
     from matplotlib.figure import Figure
 
     x = values[values.dims[0]].values
-    with rc_context(RC):
+    with rc_context(mf.plot.RC):
         figure = Figure(figsize=(5.6, 3.4))
         axes = figure.subplots()
         for j in range(values.shape[1]):
@@ -18,10 +18,10 @@ def plot_spread(values, limit, *, xlabel, ylabel, name="mean-field limit"):
             axes.plot(
                 beside,
                 values.values[:, j],
-                SERIES[0][1],
+                mf.plot.SERIES[0][1],
                 ls="none",
                 ms=3,
-                color=SERIES[0][0],
+                color=mf.plot.SERIES[0][0],
                 label=None if j else "a seed",
             )
         axes.axhline(limit, ls="--", lw=1, color="#767676", zorder=0, label=name)

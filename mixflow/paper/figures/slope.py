@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from .style import RC, SERIES
+import mixflow as mf
 
 
 def plot_slopes(lines, *, slope, xlabel, ylabel, spread=None, ticks=None):
@@ -15,10 +15,10 @@ def plot_slopes(lines, *, slope, xlabel, ylabel, spread=None, ticks=None):
     from matplotlib.figure import Figure
     from matplotlib.ticker import LogLocator
 
-    with rc_context(RC):
+    with rc_context(mf.plot.RC):
         figure = Figure(figsize=(5.6, 3.8))
         axes = figure.subplots()
-        for (colour, marker), (label, (x, y)) in zip(SERIES, lines.items()):
+        for (colour, marker), (label, (x, y)) in zip(mf.plot.SERIES, lines.items()):
             axes.plot(x, y, marker, ls="none", ms=5, color=colour, label=label)
             if spread and label in spread:
                 low, high = spread[label]
@@ -43,12 +43,12 @@ def plot_curves(lines, *, xlabel, ylabel):
     from matplotlib import rc_context
     from matplotlib.figure import Figure
 
-    with rc_context(RC):
+    with rc_context(mf.plot.RC):
         figure = Figure(figsize=(5.6, 3.4))
         axes = figure.subplots()
         for i, (label, (x, y)) in enumerate(lines.items()):
-            colour, marker = SERIES[i % len(SERIES)]
-            dash = "-" if i < len(SERIES) else "--"
+            colour, marker = mf.plot.SERIES[i % len(mf.plot.SERIES)]
+            dash = "-" if i < len(mf.plot.SERIES) else "--"
             axes.plot(x, y, dash, marker=marker, ms=4, lw=1, color=colour, label=label)
         axes.set(xlabel=xlabel, ylabel=ylabel)
         axes.legend()

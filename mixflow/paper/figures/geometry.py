@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from .style import COLOURS, RC, shade, time_axis
+import mixflow as mf
 
 
 def plot_plane(series, run, times):
@@ -10,7 +10,7 @@ def plot_plane(series, run, times):
     from matplotlib import rc_context
     from matplotlib.figure import Figure
 
-    with rc_context(RC):
+    with rc_context(mf.plot.RC):
         figure = Figure(figsize=(7.6, 5.9))
         panels = figure.subplots(2, 2, sharex=True, sharey=True)
         for panel, (title, t) in zip(panels.flat, times.items()):
@@ -35,7 +35,7 @@ def _samples(panel, at):
     for kind, hard in (("easy", False), ("hard", True)):
         for label, marker in ((1, "^"), (-1, "v")):
             chosen = (at.hard.values == hard) & (at.label.values == label)
-            colour = COLOURS[kind]
+            colour = mf.plot.COLOURS[kind]
             panel.plot(
                 at.identifier.values[chosen], at.vote.values[chosen], marker, ls="none", ms=11 if label > 0 else 7, color=colour,
                 mfc=colour if hard else "none",
@@ -65,18 +65,20 @@ def plot_margins(series, stages):
     from matplotlib import rc_context
     from matplotlib.figure import Figure
 
-    with rc_context(RC):
+    with rc_context(mf.plot.RC):
         figure = Figure(figsize=(7.2, 4.9))
         output, feature = figure.subplots(2, sharex=True)
         for kind, dash in (("easy", "--"), ("hard", "-.")):
-            output.plot(series.time, series[f"output_{kind}"], dash, color=COLOURS[kind], label=f"{kind} samples")
-        feature.plot(series.time, series.margin_all, color=COLOURS["all"], label="all samples")
-        feature.plot(series.time, series.margin_hard, "-.", color=COLOURS["hard"], label="hard samples")
+            output.plot(
+                series.time, series[f"output_{kind}"], dash, color=mf.plot.COLOURS[kind], label=f"{kind} samples"
+            )
+        feature.plot(series.time, series.margin_all, color=mf.plot.COLOURS["all"], label="all samples")
+        feature.plot(series.time, series.margin_hard, "-.", color=mf.plot.COLOURS["hard"], label="hard samples")
         output.set_ylabel("smallest $y\\cdot F$")
         feature.set_ylabel("maximum feature margin")
-        time_axis(feature, series.time.values)
+        mf.plot.time_axis(feature, series.time.values)
         for panel in (output, feature):
             panel.axhline(0, color="#bbbbbb", lw=0.6, zorder=0)
             panel.legend(loc="upper left")
-            shade(panel, stages, label=panel is output)
+            mf.plot.shade(panel, stages, label=panel is output)
         return figure

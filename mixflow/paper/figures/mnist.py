@@ -2,13 +2,12 @@
 
 import numpy as np
 
-from .run import attention_lines, draw_lines, draw_losses, neuron_lines
-from .style import COLOURS, RC, shade
+import mixflow as mf
 
 SCHEMES = {  # name -> (colour, dash)
-    "simultaneous": (COLOURS["own"], "-"),
-    "three-stage": (COLOURS["query"], "--"),
-    "centred": (COLOURS["other"], "-."),
+    "simultaneous": (mf.plot.COLOURS["own"], "-"),
+    "three-stage": (mf.plot.COLOURS["query"], "--"),
+    "centred": (mf.plot.COLOURS["other"], "-."),
 }
 
 
@@ -20,7 +19,7 @@ def plot_mnist(runs):
     from matplotlib import rc_context
     from matplotlib.figure import Figure
 
-    with rc_context(RC):
+    with rc_context(mf.plot.RC):
         figure = Figure(figsize=(9.6, 6.8))
         (accuracy, loss), (neurons, attention) = figure.subplots(2, 2)
         for name, members in runs.items():
@@ -32,17 +31,17 @@ def plot_mnist(runs):
         accuracy.legend(loc="center right")
         run = runs["simultaneous"][0]
         data = run.dataset
-        draw_losses(loss, data)
+        mf.plot.draw_losses(loss, data)
         loss.set_ylabel("training loss, simultaneous")
-        draw_lines(neurons, data, neuron_lines(data), "neuron alignment, head +")
-        draw_lines(attention, data, attention_lines(data), "attention score, head +")
+        mf.plot.draw_lines(neurons, data, mf.plot.neuron_lines(data), "neuron alignment, head +")
+        mf.plot.draw_lines(attention, data, mf.plot.attention_lines(data), "attention score, head +")
         low, high = attention.get_ylim()
         attention.set_ylim(low, high + 0.45 * (high - low))  # room for the legend above the curves
         for panel in (loss, neurons, attention):
             panel.set_xscale("log")
             panel.set_xlim(data.time[1], data.time[-1])
             panel.set_xlabel("time  (learning rate × step)")
-            shade(panel, run.stages, label=panel is loss)
+            mf.plot.shade(panel, run.stages, label=panel is loss)
         return figure
 
 

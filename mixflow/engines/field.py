@@ -1,0 +1,162 @@
+"""The field of a network's gradient flow, for theory: its parts, its flow, its derivatives (docs/mathematics.md §3, §4, §7)."""
+
+from dataclasses import replace
+from functools import cached_property, lru_cache
+
+import numpy as np
+
+from ..checks import one_of
+from ..filippov.certificate import certify
+from ..filippov.flow import flow
+from ..jaxed import jax
+from ..tasks.symmetry import expand
+from .gated import pack
+from .gram_field import gram_field
+from .symmetric_field import symmetric_field
+
+NOBODY = (np.zeros(0, np.int64), np.zeros(0))  # no neuron slides
+
+
+def field(task, transformer, model="gram"):
+    """The field y' = f(y, gates) whose flow trains `transformer` on the population of `task`, as a `Field`.
+
+    task         a Mixture, a Sample or a FiniteTask
+    transformer  a Transformer; its start is the field's
+    model        "gram": y = (w, A, G_K, G_Q) of both heads for any finite task; "symmetric": the 22 numbers of a uniform
+                 Mixture at infinite width, one head and two sectors (common, contrast), for any K
+
+    Raises SpecError where the model cannot represent the problem.
+
+    >>> import mixflow as mf
+    >>> found = mf.field(mf.Mixture(classes=5), mf.Transformer(omega=0.3), model="symmetric")
+    >>> found.y0.shape, len(found.gate_names), round(float(found.loss(found.y0)), 4)
+    ((26,), 10, 0.6931)
+    """
+    one_of("model", model, ("gram", "symmetric"))
+    return Field(symmetric_field(task, transformer) if model == "symmetric" else gram_field(task, transformer), task)
+
+
+class Field:
+    """A field that is affine in the ReLU gates of its neurons; states y are flat (size,), many of them (T, size).
+
+    model       "gram" or "symmetric"
+    y0          the start
+    gate_names  (head, atom) of every gate; a gate is 0 (off), 1 (on) or between (sliding on z = 0)
+    constants   the arrays z is made of
+    side        of A, G_K, G_Q: F features, or 2 kinds
+    """
+
+    def __init__(self, gated, task):
+        self.gated, self.task = gated, task
+        self.model, self.y0, self.gate_names = gated.model, gated.y0, gated.gate_names
+        self.constants, self.side = gated.constants, gated.size
+        self.unpack, self.z, self.loss = gated.unpack, gated.z, gated.loss
+
+    pack = staticmethod(pack)
+
+    def flow(self, method, *, y0=None, stop=None):
+        """Follow the flow from `y0` (default: the start) by a GradientFlow; `stop(t, y)` ends it where it rises to 0.
+
+        Returns times (T,), states (T, size), events, and `time`, `state`, `ended` of its end.
+        """
+        return flow(self.gated, self.y0 if y0 is None else y0, method, stop=stop)
+
+    def certify(self, method, result):
+        """What the flow can prove about itself, as plain numbers: a tighter solution, and what must not move."""
+        return certify(self.gated, self.y0, method, result)
+
+    def velocities(self, states, gates):
+        """(T, size) y' at states (T, size) with gates (T, n)."""
+        return np.asarray(_velocities(self.gated.functions[1])(self.gated.device, states, gates))
+
+    def shares(self, y, gates, sliding):
+        """(k,) the gates λ of the neurons `sliding` that hold them at z = 0, the other gates as given."""
+        index = self.gated.put_indices(sliding)
+        found = self.gated.functions[2](self.gated.device, y, np.asarray(gates, float), *index).share
+        return np.asarray(found)[: len(sliding)]
+
+    def expand(self, y):
+        """The state of the "gram" model that a state of the "symmetric" one stands for."""
+        return pack(**expand(self.unpack(y), self.task.classes))
+
+    def masked(self, mask):
+        """The field of a network whose scores are mask · A; mask has the shape of A."""
+        surface = _masked(self.gated.surface, np.asarray(mask, float).tobytes(), np.shape(mask))
+        return Field(replace(self.gated, surface=surface), self.task)
+
+    @cached_property
+    def derivatives(self):
+        """Directional derivatives of the field and of z, by name (`Derivatives`)."""
+        return Derivatives(self.gated)
+
+
+@lru_cache(maxsize=8)
+def _masked(surface, content, shape):
+    mask = np.frombuffer(content).reshape(shape)
+
+    def masked(xp, c, w, A):
+        return surface(xp, c, w, A * mask)
+
+    return masked
+
+
+@lru_cache(maxsize=8)
+def _velocities(evaluate):
+    J = jax()
+
+    def one(c, y, gates):
+        return evaluate(c, y, gates, *NOBODY).dy
+
+    # One state after another: all at once, the atoms of K = 6 along a run would need gigabytes.
+    return J.jit(lambda c, states, gates: J.lax.map(lambda item: one(c, *item), (states, gates)))
+
+
+class Derivatives:
+    """Of a gated field f(y, gates) and its z(y), along rows (k, size) of directions; NumPy arrays in and out.
+
+    field(y, gates, rows)     (k, size) δf along each row
+    sliding(y, gates, rows)   the same with δz (k, n) and δ(z') (k, n) besides, gates held
+    shift(y, rows)            (k, n) δz
+    speed(y, gates)           (n,) z'
+    push(y, gates, moves)     (k, size) δf when the gates move by each row of moves (k, n)
+    """
+
+    def __init__(self, gated):
+        for name, function in _compiled(*gated.functions[:2]).items():
+            setattr(self, name, self._plain(function, gated.device))
+
+    @staticmethod
+    def _plain(function, device):
+        def plain(*arguments):
+            found = function(device, *arguments)
+            return tuple(map(np.asarray, found)) if isinstance(found, tuple) else np.asarray(found)
+
+        return plain
+
+
+@lru_cache(maxsize=8)
+def _compiled(z, evaluate):
+    J = jax()
+
+    def f(c, y, gates):
+        return evaluate(c, y, gates, *NOBODY).dy
+
+    def speed(c, y, gates):
+        return J.jvp(lambda y: z(c, y), (y,), (f(c, y, gates),))[1]
+
+    def along(function, y, rows):
+        return J.vmap(lambda row: J.jvp(function, (y,), (row,))[1])(rows)
+
+    def field(c, y, gates, rows):
+        return along(lambda y: f(c, y, gates), y, rows)
+
+    def sliding(c, y, gates, rows):
+        return along(lambda y: (f(c, y, gates), z(c, y), speed(c, y, gates)), y, rows)
+
+    def shift(c, y, rows):
+        return along(lambda y: z(c, y), y, rows)
+
+    def push(c, y, gates, moves):
+        return along(lambda gates: f(c, y, gates), gates, moves)
+
+    return {each.__name__: J.jit(each) for each in (field, sliding, shift, speed, push)}

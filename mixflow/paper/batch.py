@@ -1,0 +1,14 @@
+"""Many networks at once, and networks with parts changed."""
+
+import mixflow as mf
+
+
+def train_batch(task, networks, method, **options):
+    """One dataset of all `networks`, with a leading `run` dimension."""
+    found = mf.train_many(task, networks, method, **options)
+    return getattr(found, "dataset", found)
+
+
+def changed(transformer, **options):
+    """The transformer with options of its architecture changed."""
+    return mf.Variant(transformer, **options)

@@ -1,0 +1,1 @@
+"""The study's own figures; each is a function of plain numbers and gives a matplotlib Figure."""
