@@ -38,9 +38,9 @@ def flow_side(repeats=15):
     """Seconds, error and work of the flow; the field and its tight final state serve the other sides."""
     from engine import best_of
 
+    from mixflow.engines.gated import flow
     from mixflow.engines.gram_field import gram_field
-    from mixflow.filippov.certificate import certify
-    from mixflow.filippov.flow import flow
+    from mixflow.filippov import certify
     from mixflow.methods.flow import GradientFlow
     from mixflow.networks.transformer import Transformer
     from mixflow.tasks import Mixture
@@ -48,7 +48,7 @@ def flow_side(repeats=15):
     field = gram_field(Mixture(2), Transformer(width=WIDTH, omega=OMEGA))
     method = GradientFlow(until=UNTIL, rtol=RTOL)
     run = flow(field, field.y0, method)
-    proof = certify(field, field.y0, method, run)
+    proof = certify(run)
     seconds = best_of(repeats, {"flow": lambda: flow(field, field.y0, method)})["flow"]
     found = {"seconds": seconds, "error": proof["difference"], "relative_drift": proof["relative_drift_tr_C2"]}
     return field, run.state, {**found, **{k: proof[k] for k in ("evaluations", "steps", "events")}}
@@ -56,7 +56,7 @@ def flow_side(repeats=15):
 
 def raw_field(field):
     """The gradient as descent sees it: a neuron is on where z > 0. Compiled; discontinuous at the kinks."""
-    z, evaluate, _ = field.functions
+    z, evaluate = field.functions[:2]
     nobody = field.put_indices(())
     return lambda t, y, _=None: evaluate(field.device, y, 1.0 * (z(field.device, y) > 0), *nobody).dy
 
@@ -188,9 +188,9 @@ def seeds_side(width, seeds=20, halvings=10):
     Where a step falls relative to a kink makes single errors jitter, so the order is fitted over all rates.
     """
     from mixflow import GradientDescent, Mixture, Transformer, train_many
+    from mixflow.engines.gated import flow
     from mixflow.engines.gram_field import gram_field
-    from mixflow.filippov.certificate import certify
-    from mixflow.filippov.flow import flow
+    from mixflow.filippov import certify
     from mixflow.methods.flow import GradientFlow
 
     method = GradientFlow(until=UNTIL, rtol=RTOL, save_at=50)
@@ -202,7 +202,7 @@ def seeds_side(width, seeds=20, halvings=10):
     for i, model in enumerate(models):
         field = gram_field(Mixture(2), model)
         run = flow(field, field.y0, method)
-        proof = certify(field, field.y0, method, run)
+        proof = certify(run)
         errors = np.array([_distance(batch.isel(run=i), run.state) for batch in batches])
         order = np.polyfit(np.log(rates), np.log(errors), 1)[0]
         rows.append((proof["relative_difference"], proof["relative_drift_tr_C2"], proof["evaluations"],

@@ -32,6 +32,7 @@ _HOME = {
     "construct": "networks.construct",
     "extend": "training",
     "field": "engines.field",
+    "filippov": "",
     "load": "store",
     "measure": "",
     "open_sweep": "sweeping",

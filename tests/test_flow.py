@@ -7,13 +7,13 @@ import math
 import numpy as np
 import pytest
 
+from mixflow.engines.gated import flow
 from mixflow.engines.gram_field import gram_field
 from mixflow.engines.symmetric import Symmetric
 from mixflow.engines.symmetric_field import symmetric_field
 from mixflow.errors import DivergedError, Interrupted, SpecError
-from mixflow.filippov import dop853, walk
-from mixflow.filippov.certificate import certify
-from mixflow.filippov.flow import flow
+from mixflow.filippov import certify, dop853, walk
+from mixflow.filippov.field import prepare
 from mixflow.filippov.gates import ChatteringError
 from mixflow.methods.descent import GradientDescent
 from mixflow.methods.descent import descend as train_steps
@@ -54,7 +54,7 @@ def orbit(event):
         "c1 -v1 +v2": "-+",
         "c2 +v1 -v2": "-+",
     }
-    return names[event.atom]
+    return names[event.name[1]]
 
 
 # --- the checked run ------------------------------------------------------------------------------------------------------
@@ -62,7 +62,7 @@ def orbit(event):
 
 def test_event_list_and_final_w(checked_run):
     field, _, run = checked_run
-    seen = sorted({(round(e.time, 6), orbit(e), e.before, e.after) for e in run.events if e.head == "+"})
+    seen = sorted({(round(e.time, 6), orbit(e), e.before, e.after) for e in run.events if e.name[0] == "+"})
     assert len(seen) == len(CHECKED)
     for (time, *names), (expected, *others) in zip(seen, CHECKED, strict=True):
         assert names == others
@@ -80,8 +80,8 @@ def test_head_minus_mirrors_head_plus():
     run = flow(field, field.y0, GradientFlow(until=400))
     mirror = {"+": "-", "-": "+"}
     flip = lambda atom: atom.replace("+", "x").replace("-", "+").replace("x", "-")  # noqa: E731
-    plus = {(e.time, e.atom, e.before, e.after) for e in run.events if e.head == "+"}
-    minus = {(e.time, flip(e.atom), e.before, e.after) for e in run.events if e.head == mirror["+"]}
+    plus = {(e.time, e.name[1], e.before, e.after) for e in run.events if e.name[0] == "+"}
+    minus = {(e.time, flip(e.name[1]), e.before, e.after) for e in run.events if e.name[0] == mirror["+"]}
     assert plus == minus
     assert plus
 
@@ -97,8 +97,8 @@ def test_saved_times_hold_the_grid_and_every_event(checked_run):
 
 
 def test_certificate(checked_run):
-    field, method, run = checked_run
-    report = certify(field, field.y0, method, run)
+    field, _, run = checked_run
+    report = certify(run)
     assert report["relative_difference"] < 1e-9
     assert report["relative_drift_tr_C2"] < 1e-9
     assert report["relative_drift_tr_C"] < 1e-12
@@ -220,7 +220,7 @@ def test_descent_follows_the_flow_only_below_a_small_rate_where_a_neighbour_is_a
     field = symmetric_field(Mixture(5), MEAN_FIELD)
     before = flow(field, field.y0, GradientFlow(until=126.0, save_at=2)).state
     run = flow(field, before, GradientFlow(until=130.0, save_at=2), start_time=126.0)
-    ((time, _, _, atom, _, after),) = run.events
+    ((time, _, (_, atom), _, after),) = run.events
     assert (atom, after) == ("y=- n=1", "sliding")
     assert time == pytest.approx(126.877, abs=6e-4)
     engine = Symmetric(Mixture(5))
@@ -276,7 +276,7 @@ def test_B_is_the_velocity_of_z(build):
 def test_conserved_quantities_with_correlated_features():
     field = gram_field(correlated_task(), Transformer(width=6, omega=0.6, seed=1))
     run = flow(field, field.y0, GradientFlow(until=300.0))
-    report = certify(field, field.y0, GradientFlow(until=300.0), run)
+    report = certify(run)
     assert report["relative_drift_tr_C2"] < 1e-9
     assert report["relative_drift_tr_C"] < 1e-9
     assert report["relative_difference"] < 1e-8
@@ -303,11 +303,12 @@ def test_compiled_steps_are_scipys(most):
     field = gram_field(Mixture(2), Transformer(width=16, seed=2))
     gates, rtol, atol = np.ones(field.n_gates), 1e-9, 1e-12
     solver = DOP853(lambda t, y: field.velocity(y, gates), 0, field.y0, 11, rtol=rtol, atol=atol, first_step=9.0)
+    ready = prepare(field.field, field.y0)
     rejected = 0  # the first size is too large on purpose
     t, y, slope, h, slack = 0.0, field.y0, None, 9.0, np.zeros(field.n_gates)
     mode = dop853.Mode(gates, np.zeros(0, int), -np.ones(field.n_gates), rtol, atol, 1e-11)
     while t < 11:
-        steps = dop853.advance(field, mode, t, y, slope, h, slack, 11.0, most)
+        steps = dop853.advance(ready, mode, t, y, slope, h, slack, 11.0, most)
         for i in range(len(steps.t)):
             solver.step()
             end = steps.time if i + 1 == len(steps.t) else steps.t[i + 1]
@@ -346,7 +347,7 @@ def test_finite_width_seeds(width, seed):
     field = gram_field(Mixture(2), Transformer(width=width, omega=0.3, seed=seed))
     method = GradientFlow(until=2000.0)
     run = flow(field, field.y0, method)
-    report = certify(field, field.y0, method, run)
+    report = certify(run)
     assert report["relative_difference"] < 1e-8
     assert report["same_events"]
     assert field.loss(run.state) == pytest.approx(0.0033, abs=2e-4)

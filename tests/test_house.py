@@ -103,7 +103,7 @@ def test_no_public_name_is_hidden_by_a_module():
 
 
 def test_public_modules_say_what_they_offer():
-    for module in (mf.checks, mf.measure, mf.plot, mf.provenance):
+    for module in (mf.checks, mf.filippov, mf.measure, mf.plot, mf.provenance):
         assert module.__all__ == sorted(module.__all__)
         assert all(hasattr(module, name) for name in module.__all__)
 
@@ -113,3 +113,8 @@ def test_public_names():
         "DivergedError", "FiniteTask", "GradientDescent", "Mixture", "Run", "SpecError", "Transformer",
         "load", "open_sweep", "sweep", "train", "train_many",
     }  # fmt: skip
+
+
+def test_the_solver_knows_no_transformer():
+    rooms = {target for path in FILES if room(path) == "filippov" for target in imported_rooms(path)}
+    assert rooms <= {"errors", "checks", "jaxed", "progress", "ctrl_c", "filippov"}

@@ -6,11 +6,10 @@ from functools import cached_property, lru_cache
 import numpy as np
 
 from ..checks import one_of
-from ..filippov.certificate import certify
-from ..filippov.flow import flow
+from ..filippov import certify
 from ..jaxed import jax
 from ..tasks.symmetry import expand
-from .gated import pack
+from .gated import flow, pack
 from .gram_field import gram_field
 from .symmetric_field import symmetric_field
 
@@ -61,9 +60,9 @@ class Field:
         """
         return flow(self.gated, self.y0 if y0 is None else y0, method, stop=stop)
 
-    def certify(self, method, result):
+    def certify(self, result):
         """What the flow can prove about itself, as plain numbers: a tighter solution, and what must not move."""
-        return certify(self.gated, self.y0, method, result)
+        return certify(result)
 
     def velocities(self, states, gates):
         """(T, size) y' at states (T, size) with gates (T, n)."""

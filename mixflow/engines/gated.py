@@ -15,16 +15,15 @@ A gate with r > 0 pushes its own neuron off and can slide; a gate with r < 0 pus
 
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import NamedTuple
 
 import numpy as np
 
-from ..jaxed import COMPILER
+from ..checks import real
+from ..filippov import Field, solve
+from ..filippov.field import RIDGE, Evaluation, padded
 from ..jaxed import jax as configured
 from . import loss as losses
 
-# Relative; leaves |dz/dt| ≤ RIDGE · N · r on the surface and makes dependent ∇z (twins by symmetry) harmless.
-RIDGE = 1e-12
 SMALL = 4096  # multiplications in one matrix product
 
 
@@ -56,12 +55,17 @@ class GatedField:
     train_attention: bool = True
     device: dict = field(init=False, repr=False)  # the constants as device arrays
     functions: tuple = field(init=False, repr=False)  # z and evaluate for JAX to compile, evaluate compiled
+    field: Field = field(init=False, repr=False)  # what the solver of `filippov` follows
 
     def __post_init__(self):
-        jax = configured()
-        put = lambda name, value: object.__setattr__(self, name, value)  # noqa: E731 (the dataclass is frozen)
-        put("device", {k: None if v is None else jax.numpy.asarray(v) for k, v in self.constants.items()})
+        def put(name, value):  # the dataclass is frozen
+            object.__setattr__(self, name, value)
+
+        put("device", configured().tree.map(configured().numpy.asarray, self.constants))
         put("functions", _evaluation(self.surface, self.shape_w, self.size, self.loss_kind))
+        z, evaluate, _, velocity = self.functions
+        put("field", Field(velocity=velocity, surface=z, gates=self.gate_names, constants=self.device, y0=self.y0,
+                           evaluate=evaluate, checks=self.checks))  # fmt: skip
 
     @property
     def n_gates(self):
@@ -106,7 +110,17 @@ class GatedField:
 
     def put_indices(self, indices):
         """Indices padded to 0, 4, 8, 16, …, and 1.0 where an entry is real: a few shapes serve every sliding set."""
-        return _padded(tuple(int(i) for i in indices))
+        return padded(tuple(int(i) for i in indices))
+
+    def checks(self, Y):
+        """For a certificate: the drift of each head's or sector's conserved tr(C²), tr(C) over the states Y (k, size),
+        absolute and relative to the size of the terms, and the smallest eigenvalue of [[G_K, A], [Aᵀ, G_Q]]."""
+        C, found = self.invariants(Y), {}
+        for name, key in (("tr C2", "tr_C2"), ("tr C", "tr_C")):
+            drift = np.abs(C[name] - C[name][:1])
+            found[f"drift_{key}"] = float(drift.max())
+            found[f"relative_drift_{key}"] = float((drift / C[name.replace("tr", "size")]).max())
+        return {**found, "smallest_eigenvalue": float(self.smallest_eigenvalue(Y).min())}
 
     def invariants(self, Y):
         """(..., H) each: the conserved tr(C²) and tr(C) of every head or sector, and the size of their terms (§3).
@@ -150,16 +164,6 @@ def pack(w, A, G_K, G_Q):
     return np.concatenate([np.ravel(part) for part in (w, A, G_K, G_Q)]).astype(float)
 
 
-@lru_cache(maxsize=1024)
-def _padded(indices):
-    room = 4 if indices else 0
-    while room < len(indices):
-        room *= 2
-    fill = room - len(indices)
-    padded = np.array(indices + (0,) * fill, np.int64), np.array([1.0] * len(indices) + [0.0] * fill)
-    return configured().device_put(padded)
-
-
 def _solve(N, v):
     """N⁻¹ v for a definite N. Up to 4 rows by elimination written out, a tenth of the time of a call to LAPACK."""
     jnp = configured().numpy
@@ -173,23 +177,6 @@ def _solve(N, v):
             if k != i:
                 rows[k] = [x - rows[k][i] * p for x, p in zip(rows[k], rows[i], strict=True)]
     return jnp.stack([row[n] for row in rows])
-
-
-class Evaluation(NamedTuple):
-    """The field at one state, for a set of s chosen gates (padded) whose own entries in `gates` are 0.
-
-    dy     y' with the chosen gates at the share λ that holds their dz/dt = 0
-    share  (s,) that λ
-    z      (Hn,)
-    v, N, r   dz/dt = v − N (r · gate) over the chosen gates
-    """
-
-    dy: object
-    share: object
-    z: object
-    v: object
-    N: object
-    r: object
 
 
 @lru_cache(maxsize=64)
@@ -252,4 +239,23 @@ def _evaluation(surface, shape_w, f, kind):
             moves[0] + jnp.sum(mu[:, None] * moves[1:], axis=0), mu / jnp.where(r == 0, 1e-300, r), at, v, N, r
         )
 
-    return (lambda c, y: z(c, *split(y)[:2])), evaluate, jax.jit(evaluate, compiler_options=COMPILER)
+    def surface_of(c, y):
+        return z(c, *split(y)[:2])
+
+    def velocity(c, y, gates):
+        nobody = jnp.zeros(0, int)
+        return evaluate(c, y, gates, nobody, jnp.zeros(0)).dy
+
+    return surface_of, evaluate, jax.jit(evaluate), velocity
+
+
+# --- the flow of a gated field ---------------------------------------------------------------------------------------------
+
+
+def flow(model, y0, method, *, start_time=0.0, stop=None, progress=None, on_save=None):
+    """The flow of a gated field from y0 at `start_time` to `method.until`, as a GradientFlow asks for it: `filippov.solve`."""
+    start_time = real("start_time", start_time, least=0, below=method.until, fix="the flow ends at method.until")
+    return solve(
+        model.field, y0, method.until, start=start_time, rtol=method.rtol, atol=method.atol, stop=stop,
+        save_at=method.times(start_time), keep_events=method.save_at is None, progress=progress, on_save=on_save,
+    )  # fmt: skip

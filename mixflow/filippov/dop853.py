@@ -26,17 +26,18 @@ from .dop853_program import (
     places,
     program,
 )
+from .field import Evaluation, padded
 
 __all__ = ["SMALLEST", "STEPS", "Z_SAMPLES", "Mode", "Steps", "advance", "first_size", "locate", "look"]
 
 
 @dataclass(frozen=True, eq=False)
 class Mode:
-    """One smooth piece of a flow: which neurons are on, off or sliding, and how exactly it is to be followed.
+    """One smooth piece of a flow: which gates are on, off or sliding, and how exactly it is to be followed.
 
-    gates    (2n,) 1 where the neuron is on, else 0
-    sliding  indices of the sliding neurons
-    side     (2n,) +1 where the neuron is off, −1 where it is on, 0 where it slides: side · z > 0 ends the mode
+    gates    (g,) 1 where the gate is on, else 0
+    sliding  indices of the sliding gates
+    side     (g,) +1 where the gate is off, −1 where it is on, 0 where it slides: side · z > 0 ends the mode
     """
 
     gates: np.ndarray
@@ -44,7 +45,7 @@ class Mode:
     side: np.ndarray
     rtol: float
     atol: float
-    touch: float  # |z| within which a neuron counts as at its surface
+    touch: float  # |z| within which a gate counts as at its surface
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,12 +56,12 @@ class Steps:
     path      (STEPS, 1 + TOTAL, size), on the device: the state there, and y' at every point of the step
     time, end, slope   after the last step: t, y and y'
     next_size the size the controller suggests next
-    over      whether a neuron was seen beyond the end of the mode in the last step
-    slack     (2n,) how far each neuron may be beyond its end, 0 once it was seen clear of it; before the last step if it
+    over      whether a gate was seen beyond the end of the mode in the last step
+    slack     (g,) how far each gate may be beyond its end, 0 once it was seen clear of it; before the last step if it
               was seen beyond, else after it
-    z         (8, 2n) in the last step at Z_SAMPLES
+    z         (8, g) in the last step at Z_SAMPLES
     share     (4, s) λ in the last step at SHARE_SAMPLES; empty where nothing slides
-    surface   the largest |z| of a sliding neuron at the end of any of the steps
+    surface   the largest |z| of a sliding gate at the end of any of the steps
     """
 
     t: np.ndarray
@@ -100,9 +101,10 @@ class Steps:
 
 
 def look(field, y, gates, chosen):
-    """One evaluation at y: y' and λ with the gates `chosen` sliding, and v, N, r of their dz/dt = v − N (r · gate)."""
+    """One `Evaluation` at y, with the gates `chosen` sliding."""
     found, s = _call(field, LOOK, y, gates, chosen)[1], len(chosen)
-    return found("slope"), found("share")[:s], found("v")[:s], found("N")[:s, :s], found("r")[:s]
+    z = found("z")[-1]
+    return Evaluation(found("slope"), found("share")[:s], z, found("v")[:s], found("N")[:s, :s], found("r")[:s])
 
 
 def advance(field, mode, t, y, slope, h, slack, until, most=STEPS):
@@ -127,10 +129,13 @@ def _count(sliding):
 def first_size(field, mode, y, slope):
     """A starting step size from the growth of y' over one Euler step (Hairer, Nørsett, Wanner, II.4), as in SciPy."""
     scale = mode.atol + np.abs(y) * mode.rtol
-    norm = lambda x: np.sqrt(np.mean((x / scale) ** 2))  # noqa: E731
+
+    def norm(x):
+        return np.sqrt(np.mean((x / scale) ** 2))
+
     d0, d1 = norm(y), norm(slope)
     h0 = 1e-6 if d0 < 1e-5 or d1 < 1e-5 else 0.01 * d0 / d1
-    d2 = norm(look(field, y + h0 * slope, mode.gates, mode.sliding)[0] - slope) / h0
+    d2 = norm(look(field, y + h0 * slope, mode.gates, mode.sliding).dy - slope) / h0
     h1 = max(1e-6, h0 * 1e-3) if max(d1, d2) <= 1e-15 else (0.01 / max(d1, d2)) ** (1 / 8)
     return min(100 * h0, h1)
 
@@ -138,7 +143,7 @@ def first_size(field, mode, y, slope):
 def locate(field, mode, steps, slack, a, b):
     """The fraction of the last step in [a, b] where the mode ends, and the evaluations spent; it must still hold at a.
 
-    slack  (2n,) how far each neuron may be beyond its end
+    slack  (g,) how far each gate may be beyond its end
     """
     given = {"h": steps.h[-1], "a": a, "b": b, "side": mode.side, "slack": slack, "steps": len(steps.t) - 1}
     found = _call(field, SEEK, steps.y[-1], mode.gates, mode.sliding, path=steps.path, **given)[1]
@@ -150,7 +155,7 @@ def _call(field, kind, y, gates, chosen, *, path=None, **given):
 
     Handing an array to the device and back costs more than an evaluation, so all numbers go and come in one.
     """
-    index, real = field.put_indices(chosen)
+    index, real = padded(tuple(int(i) for i in chosen))
     shape = len(y), field.n_gates, len(index)
     count = {SEEK: 0, LOOK: 1, ADVANCE: _count(len(chosen))}[kind]
     asked = {"again": 1, "kind": kind, "count": count, "rtol": 1.0, "atol": 1.0, "y": y, "gates": gates, **given}
@@ -159,7 +164,7 @@ def _call(field, kind, y, gates, chosen, *, path=None, **given):
     for name, value in asked.items():
         flat[at[name]] = value
     path = _no_path(len(y)) if path is None else path
-    path, flat = program(*field.functions[:2])(field.device, path, flat, index, real)
+    path, flat = program(field.surface, field.evaluate)(field.constants, path, flat, index, real)
     flat, layout = np.asarray(flat), layout_of(*shape)
     return path, lambda name: flat[at[name]].reshape(layout[name])
 

@@ -10,7 +10,6 @@ from functools import lru_cache
 
 import numpy as np
 
-from ..jaxed import COMPILER
 from ..jaxed import jax as configured
 
 STAGES, EXTRA = 12, 3
@@ -103,7 +102,7 @@ def program(z, evaluate):
         rows, s = jnp.arange(TOTAL)[:, None], len(index)
 
         def excess(found):
-            """How far the neuron that is farthest beyond the end of its mode is beyond it."""
+            """How far the gate that is farthest beyond the end of its mode is beyond it."""
             beyond = jnp.max(jnp.where(side == 0, -jnp.inf, side * found.z - slack))
             if s == 0:
                 return beyond
@@ -130,10 +129,11 @@ def program(z, evaluate):
         empty = tuple(jnp.zeros(shape) for shape in ((s,), side.shape, (s,), (s, s), (s,)))
         first = jnp.where(now["known"] > 0, 1, 0)  # y' at the start is known
         loop = first, (now["a"], now["b"], -1.0, 1.0, 0), K, jnp.zeros((len(SHARE_SAMPLES), s)), empty
-        i, (a, b, fa, _, _), K, shares, (share, _, v, N, r) = jax.lax.while_loop(go_on, evaluation, loop)
+        i, (a, b, fa, _, _), K, shares, (share, at, v, N, r) = jax.lax.while_loop(go_on, evaluation, loop)
         # Already beyond the end at a: a. Not yet beyond it at b, by a rounding error: b.
         x = jnp.where(fa >= 0, a, b)
-        return K, {"shares": shares, "share": share, "v": v, "N": N, "r": r, "x": x, "rounds": i}
+        found = {"shares": shares, "share": share, "v": v, "N": N, "r": r, "x": x, "rounds": i}
+        return K, at, found
 
     def step(field, now, path):
         """One attempt: everything after it, and whether to try again."""
@@ -142,7 +142,7 @@ def program(z, evaluate):
         h = jnp.where(advancing, jnp.minimum(now["h"], left), now["h"])
         before = jax.lax.dynamic_index_in_dim(path, slot, keepdims=False)[1:]
         K = jnp.where((jnp.arange(TOTAL)[:, None] == 0) & ~seek, now["slope"], before)
-        K, found = evaluations(field, now | {"h": h}, K)
+        K, seen, found = evaluations(field, now | {"h": h}, K)
         y = now["y"]
         end = y + h * jnp.sum(points[STAGES][:, None] * K, axis=0)
         scale = now["atol"] + now["rtol"] * jnp.maximum(jnp.abs(y), jnp.abs(end))
@@ -153,7 +153,9 @@ def program(z, evaluate):
         most = jnp.where(now["refused"] > 0, 1.0, MOST)  # no growth straight after a refusal
         growth = jnp.where(fits, jnp.minimum(factor, most), jnp.maximum(factor, LEAST))
         size = h * jnp.where(jnp.isfinite(error), growth, LEAST)
-        at = jax.lax.cond(advancing, lambda: _samples(jax, z, field[0], y, h, K), lambda: now["z"])
+        at = jax.lax.cond(
+            advancing, lambda: _samples(jax, z, field[0], y, h, K), lambda: jnp.broadcast_to(seen, now["z"].shape)
+        )
         over, slack, surface = _crossing(jnp, field, now, at, found["shares"])
         over, steps = over & fits, now["steps"] + fits
         pick = lambda new, old: jnp.where(fits, new, old)  # noqa: E731
@@ -176,7 +178,9 @@ def program(z, evaluate):
     def run(c, path, flat, index, real):
         # Every operation outside the loop is a task of its own, more costly than an evaluation; so the loop carries all
         # numbers in one array and takes them apart inside.
-        shape = path.shape[-1], len(c["rate"]) * len(c["label"]), len(index)
+        size = path.shape[-1]
+        (gates,) = jax.eval_shape(z, c, jax.ShapeDtypeStruct((size,), np.float64)).shape
+        shape = size, gates, len(index)
         layout, again = layout_of(*shape), places(*shape)["again"].start
 
         def attempt(carry):
@@ -186,22 +190,22 @@ def program(z, evaluate):
         flat, path = jax.lax.while_loop(lambda carry: carry[0][again] > 0, attempt, (flat, path))
         return path, flat
 
-    return jax.jit(run, compiler_options=COMPILER)
+    return jax.jit(run)
 
 
 def _of_chosen(jnp, index, x):
-    """The entries of x (2n,) at the chosen gates."""
+    """The entries of x (g,) at the chosen gates."""
     return jnp.sum(jnp.where(index[:, None] == jnp.arange(len(x)), x, 0.0), axis=-1)
 
 
 def _samples(jax, z, c, y, h, K):
-    """(8, 2n) z at Z_SAMPLES."""
+    """(8, g) z at Z_SAMPLES."""
     rows = jax.numpy.asarray(dense_row(Z_SAMPLES))
     return jax.lax.map(lambda row: z(c, y + h * jax.numpy.sum(row[:, None] * K, axis=0)), rows)
 
 
 def _crossing(jnp, field, now, at, shares):
-    """Whether the mode ends inside the step, the slack after it, and the largest |z| of a sliding neuron at its end."""
+    """Whether the mode ends inside the step, the slack after it, and the largest |z| of a sliding gate at its end."""
     (_, index, real), side, slack, over = field, now["side"], now["slack"], False
     for j in range(len(Z_SAMPLES)):
         beyond = jnp.where(side == 0, -jnp.inf, side * at[j])
@@ -215,7 +219,7 @@ def _crossing(jnp, field, now, at, shares):
 
 # The search is the Illinois rule: false position that halves the value of an end that stays, so that both ends close in.
 # Its first two rounds look at the ends themselves, so that the field stands in the program once. What is sought is the
-# largest of many functions, 1e-10 below 0 on one side and 1e-4 above it on the other where one neuron has only just left
+# largest of many functions, 1e-10 below 0 on one side and 1e-4 above it on the other where one gate has only just left
 # its surface while another comes down; the halvings take long then, so every eighth round bisects, late ones every second.
 
 

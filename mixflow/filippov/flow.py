@@ -1,29 +1,74 @@
-"""The call: follow the flow of a gated field from a start to an end (docs/mathematics.md §7)."""
+"""The call: follow a field from a start to an end (docs/mathematics.md §7)."""
+
+import itertools
 
 import numpy as np
 
 from ..checks import real
 from ..ctrl_c import patient_ctrl_c
-from ..errors import DivergedError
-from .gates import ChatteringError
+from ..errors import DivergedError, SpecError
+from ..progress import Progress
+from .field import prepare
+from .gates import NAMES, ChatteringError
+from .result import Result
 from .walk import Walk
 
 
-def flow(field, y0, method, *, start_time=0.0, stop=None, progress=None, on_save=None, tighten=1.0):
-    """Follow the gradient flow of a gated field from y0 at `start_time` to `method.until`.
+def solve(
+    field, y0, until, *, start=0.0, rtol=1e-9, atol=None, save_at=None, keep_events=False, stop=None, progress=False,
+    on_save=None, dense=True,
+):  # fmt: skip
+    """Follow a Field from y0 to the time `until`, through every surface, by Filippov's convention.
 
-    stop(t, y)           ends the flow where it rises to 0; it is negative while the flow should go on
-    progress(t, until)   called after every step
-    on_save(t, y)        given the saved times (k,) and states (k, size) as they are computed
-    tighten              factor on both tolerances, below what `method` admits (for the certificate)
+    field        a Field
+    y0           (size,) the start; a Result continues from where it ended; None takes the field's own y0
+    until        the end time
+    start        the time at the start
+    rtol         relative accuracy of the trajectory, 1e-11 to 1e-3; `certify` measures what was reached
+    atol         absolute accuracy of small entries; rtol / 1000 if not given
+    save_at      None: the end of every step; a list of times: exactly those
+    keep_events  whether to save the states at events besides those at `save_at`
+    stop         None, or stop(t, y) that is negative while the flow should go on; it ends where that rises to 0
+    progress     True for a bar, or progress(t, until), called after every few steps
+    on_save      None, or on_save(t (k,), y (k, size)), given what is saved as it is computed
+    dense        whether to keep the steps, so that `result(t)` is known at any time
 
-    Ctrl-C ends the flow with `ended == "interrupted"` and everything computed so far; a state that leaves float64 raises
-    DivergedError, endless switching ChatteringError, both with the partial result as `.run`.
+    Returns a Result; Ctrl-C ends it early with `ended == "interrupted"`. Raises SpecError for a field whose functions do not fit
+    or arguments out of range, DivergedError where the state leaves float64, ChatteringError where gates switch without
+    end or not exactly one choice of gates fits; the last two hold the Result so far as `.run`.
+
+    >>> import mixflow as mf
+    >>> relay = mf.filippov.Field(velocity=lambda c, y, gates: 1 - 2 * gates, surface=lambda c, y: y, gates=("relay",))
+    >>> result = mf.filippov.solve(relay, [-1.0], 3.0)
+    >>> [(round(e.time, 9), e.name, e.before, e.after) for e in result.events]
+    [(1.0, 'relay', 'off', 'sliding')]
     """
-    start_time = real("start_time", start_time, least=0, below=method.until, fix="the flow ends at method.until")
-    walk = Walk(
-        field=field, method=method, t=start_time, y=np.array(y0, float), stop=stop, on_save=on_save, tighten=tighten
+    earlier = y0 if isinstance(y0, Result) else None
+    start = earlier.time if earlier is not None else start
+    y0 = earlier.state if earlier is not None else getattr(field, "y0", None) if y0 is None else y0
+    y0 = _state(y0)
+    until = real("until", until, fix="it is the time at which the flow ends")
+    start = real("start", start, below=until, fix="the flow ends at until")
+    rtol = real("rtol", rtol, least=1e-11, most=1e-3, fix="1e-9 is a good choice")
+    atol = real(
+        "atol", rtol / 1000 if atol is None else atol, least=1e-16, most=1e-3, fix="leave it out for rtol / 1000"
     )
+    bar = Progress.of(progress, unit="unit")
+    try:
+        return follow(
+            field, y0, until, start=start, rtol=rtol, atol=atol, grid=_grid(save_at, start, until), stop=stop,
+            keep_events=keep_events, progress=bar, on_save=on_save, dense=dense, earlier=earlier,
+        )  # fmt: skip
+    finally:
+        bar.close()
+
+
+def follow(field, y0, until, *, start, rtol, atol, progress=None, earlier=None, **given):
+    """`solve` without its checks of arguments, for tolerances below those it admits."""
+    y0 = np.array(y0, float)
+    walk = Walk(field=field, ready=prepare(field, y0), until=until, rtol=rtol, atol=atol, t=start, y=y0, **given)
+    if earlier is not None:
+        walk.mode = np.array([NAMES.index(name) for name in earlier.gates])
     try:
         walk.begin()
         with patient_ctrl_c() as check:
@@ -31,7 +76,7 @@ def flow(field, y0, method, *, start_time=0.0, stop=None, progress=None, on_save
                 check()
                 walk.advance()
                 if progress is not None:
-                    progress(walk.t, method.until)
+                    progress(walk.t, until)
     except KeyboardInterrupt:
         walk.ended = "interrupted"
     except (ChatteringError, DivergedError) as error:
@@ -39,3 +84,20 @@ def flow(field, y0, method, *, start_time=0.0, stop=None, progress=None, on_save
         error.run = walk.result()
         raise
     return walk.result()
+
+
+def _state(y0):
+    y = np.asarray(y0, float) if y0 is not None else None
+    if y is None or y.ndim != 1 or not len(y):
+        got = "None" if y is None else f"an array of shape {y.shape}"
+        raise SpecError(f"y0 is {got}: expected a list of at least one number; flatten the state.")
+    return y
+
+
+def _grid(save_at, start, until):
+    if save_at is None:
+        return None
+    times = np.array([real(f"save_at[{i}]", t, least=start, most=until) for i, t in enumerate(save_at)])
+    if not len(times) or any(a >= b for a, b in itertools.pairwise(times)):
+        raise SpecError("save_at must list at least one time, in increasing order; sort it and drop repetitions.")
+    return times

@@ -1,19 +1,20 @@
 """The flow under way: smooth modes joined at events (docs/mathematics.md §7).
 
-Inside a mode every neuron is off, on or sliding and the field is smooth, so an adaptive step of order 8 is exact to its
-tolerance. The mode ends where a neuron's z crosses 0 or a sliding gate λ leaves [0, 1]; the end is found on the dense
-output, and there the gates of all neurons at the surface are decided together (`gates.py`).
+Inside a mode every gate is off, on or sliding and the field is smooth, so an adaptive step of order 8 is exact to its
+tolerance. The mode ends where a gate's z crosses 0 or a sliding gate λ leaves [0, 1]; the end is found on the dense
+output, and there the gates of all gates at the surface are decided together (`gates.py`).
 """
 
 import time as clock
 from dataclasses import dataclass, field
-from typing import NamedTuple
 
 import numpy as np
 
 from ..errors import DivergedError
 from . import dop853
-from .gates import EDGE, NAMES, OFF, ON, SLIDING, ChatteringError, decide, solve
+from .field import Prepared
+from .gates import EDGE, NAMES, OFF, ON, SLIDING, ChatteringError, decide, decide_any, solve
+from .result import Event, Result
 
 MOST_EVENTS = 100_000
 # Each step is held to 1 % of the tolerance asked for: errors of many steps add up and events magnify them, while order 8
@@ -24,59 +25,36 @@ CALL_SECONDS = 0.05  # of a call to the solver, about; Ctrl-C and the progress b
 CHATTER = 50  # so many decisions within a relative time of 1e-9 are chattering
 
 
-class Event(NamedTuple):
-    """A neuron's switch at `time`: `before` and `after` are "off", "on" or "sliding"."""
-
-    time: float
-    gate: int
-    head: str
-    atom: str
-    before: str
-    after: str
-
-
-@dataclass(frozen=True, eq=False, kw_only=True)
-class FlowResult:
-    """What a flow computed.
-
-    times, states   saved times (k,) and flat states (k, size); `field.unpack(states)` names their parts
-    events          every neuron switch, in order
-    time, state     where the flow ended
-    gates           (2n,) "off", "on" or "sliding" there
-    ended           "until" (the time limit), "stop" (the stop function reached 0) or "interrupted"
-    counts          evaluations of the field, steps, rejected steps, events
-    surface_error   the largest |z| of a sliding neuron at the end of a step
-    """
-
-    times: np.ndarray
-    states: np.ndarray
-    events: tuple
-    time: float
-    state: np.ndarray
-    gates: tuple
-    ended: str
-    counts: dict
-    surface_error: float
-
-
 @dataclass(eq=False, kw_only=True)
 class Walk:
-    """The state of a running flow; `advance` makes one accepted step or one event."""
+    """The state of a running flow; `advance` makes a few accepted steps or one event.
 
-    field: object
-    method: object  # a GradientFlow
+    grid         the times to save; None saves the end of every step
+    keep_events  whether the times of events are saved besides those of the grid
+    dense        whether the steps themselves are kept
+    """
+
+    field: object  # a Field
+    ready: Prepared
+    until: float
+    rtol: float
+    atol: float
     t: float
     y: np.ndarray
+    grid: np.ndarray | None = None
+    keep_events: bool = False
+    dense: bool = True
     stop: object = None
     on_save: object = None
-    tighten: float = 1.0
     ended: str = ""
     h: float | None = None
-    mode: np.ndarray = None  # (2n,) OFF, ON or SLIDING
+    mode: np.ndarray = None  # (g,) OFF, ON or SLIDING
     times: list = field(default_factory=list)
     states: list = field(default_factory=list)
     events: list = field(default_factory=list)
     decisions: list = field(default_factory=list)  # their times
+    modes: list = field(default_factory=list)  # (time, mode) wherever a mode begins
+    pieces: list = field(default_factory=list)  # the steps, if dense
     counts: dict = field(default_factory=lambda: {"evaluations": 0, "steps": 0, "rejected": 0})
     surface_error: float = 0.0
     most: int = 1  # steps in the next call
@@ -84,17 +62,15 @@ class Walk:
 
     def begin(self):
         # |z| within rounding of the surface; symmetric twins differ by less
-        self.touch = max(1e-11, self.tighten * self.method.rtol / 10)
-        self.rtol = max(LOCAL * self.tighten * self.method.rtol, FLOOR)
-        self.atol = max(LOCAL * self.tighten * self.method.atol, FLOOR * 1e-3)
-        self.grid = self.method.times(self.t)
-        self.saved = 0
+        self.touch = max(1e-11, self.rtol / 10)
+        self.start, self.origin, self.saved = self.t, self.y.copy(), 0
         self._check_finite()
-        z = self.field.z(self.y)
-        # At a start exactly on the surface (bias 0) a self-exciting neuron could stay silent for ever or wake up; it wakes.
-        self.mode = np.where(z > -self.touch, ON, OFF)
-        if len(self.grid) and self.grid[0] == self.t:
-            self._keep(self.grid[:1], self.y[None])
+        z = self._z()
+        # At a start exactly on the surface a self-exciting gate could stay off for ever or wake up; it wakes.
+        guess = np.where(z > -self.touch, ON, OFF)
+        self.mode = guess if self.mode is None else np.where(self.mode == SLIDING, SLIDING, guess)
+        if self.grid is None or (len(self.grid) and self.grid[0] == self.t):
+            self._keep(np.array([self.t]), self.y[None])
         self._decide(z, record=False)
         if self.stop is not None and self.stop(self.t, self.y) >= 0:
             self.ended = "stop"
@@ -104,22 +80,33 @@ class Walk:
         x, cause = self._first_end(steps)
         last = steps.t[-1], steps.h[-1]
         after = steps.time if x == 1 else last[0] + x * last[1]
-        inside = self.grid[self.saved : np.searchsorted(self.grid, after, side="right")]
-        if len(inside):
-            self._keep(inside, steps.at(inside))
+        end = steps.inside_last(x) if x < 1 else steps.end
+        if self.dense:
+            self.pieces.append((steps.t, steps.h, np.asarray(steps.path)[: len(steps.t)]))
+        if self.grid is None:
+            self._keep(np.append(steps.t[1:], after), np.concatenate([steps.y[1:], end[None]]))
+        else:
+            inside = self.grid[self.saved : np.searchsorted(self.grid, after, side="right")]
+            if len(inside):
+                self._keep(inside, steps.at(inside))
         self.h = steps.next_size
-        self.t, self.y, self.slope = after, steps.inside_last(x) if x < 1 else steps.end, steps.slope
+        self.t, self.y, self.slope = after, end, steps.slope
         if cause is None:
             return self._finish_if_due()
         self._keep_event()
         if cause == "stop":
             self.ended = "stop"
         else:
-            self._decide(self.field.z(self.y))
+            self._decide(self._z())
             self._finish_if_due()
 
     def result(self):
-        return FlowResult(
+        return Result(
+            field=self.field,
+            start=float(self.start),
+            origin=self.origin,
+            rtol=self.rtol,
+            atol=self.atol,
             times=np.array(self.times),
             states=np.array(self.states).reshape(-1, len(self.y)),
             events=tuple(self.events),
@@ -129,27 +116,33 @@ class Walk:
             ended=self.ended,
             counts={**self.counts, "events": len(self.events)},
             surface_error=self.surface_error,
+            modes=tuple(self.modes),
+            pieces=tuple(self.pieces),
+            next_size=self.h,
         )
+
+    def _z(self):
+        return dop853.look(self.ready, self.y, np.zeros(self.ready.n_gates), ()).z
 
     # --- inside a mode -------------------------------------------------------------------------------------------------
 
     def _steps(self):
         """The next accepted steps of the mode, none beyond what is left, only the last with a possible end of the mode."""
         if self.h is None:
-            self.slope = dop853.look(self.field, self.y, self.smooth.gates, self.smooth.sliding)[0]
-            self.h = dop853.first_size(self.field, self.smooth, self.y, self.slope)
+            self.slope = dop853.look(self.ready, self.y, self.smooth.gates, self.smooth.sliding).dy
+            self.h = dop853.first_size(self.ready, self.smooth, self.y, self.slope)
             self.counts["evaluations"] += 2
         while True:
-            left = self.method.until - self.t
+            left = self.until - self.t
             if (self.h < dop853.SMALLEST * self.t and self.h < left) or not np.isfinite(self.h):
                 raise DivergedError(
                     f"the flow left the range of float64 at t = {self.t:.6g} (no step is small enough): "
-                    "expected a finite field; lower omega or loosen rtol."
+                    "expected a velocity and surfaces that stay finite; start elsewhere or loosen rtol."
                 )
             began = clock.perf_counter()
             state = (self.t, self.y, self.slope, self.h, self.slack)
             most = 1 if self.stop is not None else self.most
-            steps = dop853.advance(self.field, self.smooth, *state, self.method.until, most)
+            steps = dop853.advance(self.ready, self.smooth, *state, self.until, most)
             # How many steps a call makes changes nothing but how often Ctrl-C and the progress bar get a turn.
             quick = clock.perf_counter() - began < CALL_SECONDS
             self.most = min(2 * self.most, dop853.STEPS) if quick else max(self.most // 2, 1)
@@ -168,7 +161,10 @@ class Walk:
         if steps.over:
             x, cause = self._locate(steps), "gate"
         if self.stop is not None:
-            stop = lambda u: self.stop(steps.t[-1] + u * steps.h[-1], steps.inside_last(u))  # noqa: E731
+
+            def stop(u):
+                return self.stop(steps.t[-1] + u * steps.h[-1], steps.inside_last(u))
+
             for a, b in zip((0, 0.25, 0.5, 0.75), (0.25, 0.5, 0.75, 1.0), strict=True):
                 if min(b, x) > a and stop(min(b, x)) >= 0:
                     return _root(stop, a, min(b, x)), "stop"
@@ -176,13 +172,13 @@ class Walk:
 
     def _locate(self, steps):
         """The end of the mode inside the last step."""
-        # How far each neuron is beyond the end of its mode at each sample: z of the wrong sign, or λ outside [0, 1].
+        # How far each gate is beyond the end of its mode at each sample: z of the wrong sign, or λ outside [0, 1].
         sliding = self.smooth.sliding
         beyond = self.smooth.side * steps.z
         if len(sliding):
             beyond[:, sliding] = -0.5
             beyond[1::2, sliding] = np.maximum(-steps.share, steps.share - 1)  # λ was sampled at every second point
-        # A neuron's slack ends once it was seen clear of its surface; slacks[j] is in force before sample j.
+        # A gate's slack ends once it was seen clear of its surface; slacks[j] is in force before sample j.
         clear = (beyond < -self.touch) & (self.mode != SLIDING)
         cleared = np.logical_or.accumulate(np.concatenate([np.zeros_like(clear[:1]), clear]))
         slacks = np.where(cleared, 0.0, self.slack)
@@ -191,7 +187,7 @@ class Walk:
         points = (0.0, *dop853.Z_SAMPLES)
 
         def end(i):
-            x, evaluations = dop853.locate(self.field, self.smooth, steps, slacks[i], points[i], points[i + 1])
+            x, evaluations = dop853.locate(self.ready, self.smooth, steps, slacks[i], points[i], points[i + 1])
             self.counts["evaluations"] += evaluations
             return x
 
@@ -204,29 +200,42 @@ class Walk:
     # --- at an event -----------------------------------------------------------------------------------------------------
 
     def _decide(self, z, record=True):
-        """Set the mode of every neuron at the surface, together, and record the switches."""
+        """Set the mode of every gate at the surface, together, and record the switches."""
         before = self.mode.copy()
         touching = np.flatnonzero((before == SLIDING) | (np.abs(z) <= 2 * self.touch))
         if len(touching):
             others = np.where(before == ON, 1.0, 0.0)
             others[touching] = 0.0
-            _, _, v, N, r = dop853.look(self.field, self.y, others, touching)
+            seen = dop853.look(self.ready, self.y, others, touching)
             self.counts["evaluations"] += 1
-            guess = _leaving(v, N, r, before[touching]) if record else before[touching]
-            self.mode[touching], _ = decide(v, N, r, guess)
+            guess = _leaving(seen.v, seen.N, seen.r, before[touching]) if record else before[touching]
+            self.mode[touching] = self._choice(seen, guess, others, touching)
         if record:
             for i in np.flatnonzero(before != self.mode):
-                head, atom = self.field.gate_names[i]
-                self.events.append(Event(float(self.t), int(i), head, atom, NAMES[before[i]], NAMES[self.mode[i]]))
+                name, a, b = self.field.gates[i], NAMES[before[i]], NAMES[self.mode[i]]
+                self.events.append(Event(float(self.t), int(i), name, a, b))
             self._guard()
         self._enter_mode(z)
+
+    def _choice(self, seen, guess, others, touching):
+        if self.ready.gradient:
+            return decide(seen.v, seen.N, seen.r, guess)[0]
+
+        def motion(gates):
+            full = others.copy()
+            full[touching] = gates
+            return dop853.look(self.ready, self.y, full, ()).dy
+
+        return decide_any(seen.v, -seen.N, guess, motion)[0]
 
     def _enter_mode(self, z):
         side = np.where(self.mode == OFF, 1.0, np.where(self.mode == ON, -1.0, 0.0))
         gates, sliding = (self.mode == ON).astype(float), np.flatnonzero(self.mode == SLIDING)
-        self.smooth = dop853.Mode(gates, sliding, side, self.rtol, self.atol, self.touch)
+        rtol, atol = max(LOCAL * self.rtol, FLOOR), max(LOCAL * self.atol, FLOOR * 1e-3)
+        self.smooth = dop853.Mode(gates, sliding, side, rtol, atol, self.touch)
+        self.modes.append((float(self.t), self.mode.copy()))
         self.slope = None
-        # A neuron that has only just switched is at the surface up to rounding, on either side; it must move away from
+        # A gate that has only just switched is at the surface up to rounding, on either side; it must move away from
         # where it is by more than rounding before that counts as another event.
         beyond = np.where(self.mode == OFF, z, -z)
         self.slack = np.where(beyond < -self.touch, 0.0, np.maximum(beyond, 0) + self.touch)
@@ -239,8 +248,8 @@ class Walk:
             len(recent) == CHATTER and recent[-1] - recent[0] < 1e-9 * max(1.0, self.t)
         ):
             raise ChatteringError(
-                f"neurons at z = 0 switch without end at t = {self.t:.9g} ({len(self.decisions)} events so far): "
-                "tighten rtol, or perturb omega or the seed slightly.",
+                f"gates at z = 0 switch without end at t = {self.t:.9g} ({len(self.decisions)} events so far): "
+                "tighten rtol, or perturb the start or a constant slightly.",
                 time=self.t,
             )
 
@@ -253,7 +262,7 @@ class Walk:
         self._show(times, states)
 
     def _keep_event(self):
-        if self.method.save_at is None and (not self.times or self.times[-1] != self.t):
+        if self.keep_events and (not self.times or self.times[-1] != self.t):
             self.times.append(self.t)
             self.states.append(self.y.copy())
             self._show([self.t], self.y[None])
@@ -264,12 +273,14 @@ class Walk:
 
     def _finish_if_due(self):
         self._check_finite()
-        if self.t >= self.method.until:
+        if self.t >= self.until:
             self.ended = "until"
 
     def _check_finite(self):
         if not np.all(np.isfinite(self.y)):
-            raise DivergedError(f"the state at t = {self.t:.6g} is not finite: expected float64 numbers; lower omega.")
+            raise DivergedError(
+                f"the state at t = {self.t:.6g} is not finite: expected float64 numbers; start elsewhere."
+            )
 
 
 def _leaving(v, N, r, before):

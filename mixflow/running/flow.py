@@ -6,12 +6,11 @@ import time as clock
 import numpy as np
 
 from ..dataset import build
+from ..engines.gated import flow
 from ..engines.gram_field import gram_field
 from ..engines.symmetric_field import symmetric_field
 from ..errors import DivergedError, Interrupted
-from ..filippov.certificate import certify
-from ..filippov.flow import flow
-from ..filippov.gates import ChatteringError
+from ..filippov import ChatteringError, certify
 from ..progress import Progress
 from ..store import Run
 
@@ -30,7 +29,7 @@ def run_flow(task, transformer, method, model, *, progress=False, on_save=None, 
     bar = Progress.of(progress, unit="unit")
     try:
         result = flow(field, field.y0, method, progress=bar, on_save=unpacked(field, on_save))
-        proof, interrupted = certified(field, field.y0, method, result, wanted=certificate)
+        proof, interrupted = certified(result, wanted=certificate)
     except (ChatteringError, DivergedError) as error:
         if error.run is not None and len(error.run.times):
             error.run = _run(task, transformer, method, model, field, error.run, error.run.counts, began)
@@ -44,12 +43,12 @@ def run_flow(task, transformer, method, model, *, progress=False, on_save=None, 
     return run
 
 
-def certified(field, y0, method, result, *, start_time=0.0, wanted=True):
+def certified(result, *, wanted=True):
     """The certificate, or the mere counts if it is not wanted or Ctrl-C came; and whether Ctrl-C came."""
     if not wanted or result.ended == "interrupted":
         return result.counts, result.ended == "interrupted"
     try:
-        return certify(field, y0, method, result, start_time=start_time), False
+        return certify(result), False
     except KeyboardInterrupt:
         return result.counts, True
 
@@ -74,7 +73,8 @@ def _run(task, transformer, method, model, field, result, proof, began):
 
 def event_variables(events):
     """Every neuron switch as variables along `event`: time, head, atom, before, after."""
-    columns = {name: [getattr(event, name) for event in events] for name in EVENT}
+    rows = [(event.time, *event.name, event.before, event.after) for event in events]
+    columns = dict(zip(EVENT, zip(*rows) if rows else [()] * len(EVENT)))
     return {
         f"event_{name}": ("event", np.array(column, dtype=float if name == "time" else object if column else "U1"))
         for name, column in columns.items()

@@ -8,9 +8,9 @@ import numpy as np
 
 from ..dataset import build
 from ..engines.forward import loss_of_each, margin, preactivation
+from ..engines.gated import flow
 from ..engines.symmetric import type_margin
 from ..errors import DivergedError, Interrupted, SpecError
-from ..filippov.flow import flow
 from ..measure.means import mean, mean_loss
 from ..measure.separability import deciding, feature_margin
 from ..methods.descent import GradientDescent, descend
@@ -173,7 +173,7 @@ def _flow_stage(engine, task, transformer, method, state, time, end, trained, wa
         stop=excess if isinstance(end, Until) else None, progress=lambda t, _: note(t - time, 0),
         on_save=unpacked(field, on_save),
     )  # fmt: skip
-    proof, interrupted = certified(field, start, stage, result, start_time=time, wanted=certificate)
+    proof, interrupted = certified(result, wanted=certificate)
     times, states = result.times, result.states
     inside = times < result.time
     times, states = np.append(times[inside], result.time), np.concatenate([states[inside], result.state[None]])

@@ -32,7 +32,7 @@ def point(classes, omega=0.3, bias=0.5, *, certificate=True, rtol=1e-9):
     reached = result.ended == "stop"
     facts = {"classes": classes, "omega": omega, "bias": bias, "time": result.time if reached else None}
     if certificate:
-        proof = field.certify(method, result)
+        proof = field.certify(result)
         names = ("relative_difference", "relative_drift_tr_C2", "smallest_eigenvalue", "same_events", "evaluations")
         facts["certificate"] = {name: proof[name] for name in names}
     return facts

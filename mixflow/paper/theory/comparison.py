@@ -143,7 +143,7 @@ def separation(classes, omega, bias, *, windows=60, saves=3000):
         return facts | {"actual": None, "lower": None, "upper": None, "predicted": None, "holds": None, "proven": None}
     method = mf.GradientFlow(until=found.time, save_at=tuple(np.linspace(0, found.time, saves)))
     run = field.flow(method)
-    error = TRUST * field.certify(method, run)["difference"]
+    error = TRUST * field.certify(run)["difference"]
     system = critical(field, run.times, run.states, error=error)
     holds, lower, upper = enclosed(system, windows)
     actual = first_time(system.time, system.B[:, *CV], LEVEL)
