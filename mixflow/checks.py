@@ -58,6 +58,11 @@ def real(name, value, *, above=None, least=None, below=None, most=None, fix=""):
     return number
 
 
+def seed(name, value):
+    """`value` as the seed of a random number generator, from 0 to what a file's 64 bits hold, or a SpecError."""
+    return whole(name, value, least=0, most=2**63 - 1)
+
+
 def flag(name, value):
     """`value` as a bool if it is one, or a SpecError."""
     if type(value).__name__ in ("bool", "bool_"):  # Python's and NumPy's

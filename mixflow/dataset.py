@@ -69,7 +69,7 @@ def build(
         coordinates["head"] = list(Variant.of(transformer).head_names)
     if step is not None:
         coordinates["step"] = ("time", np.asarray(step, np.int64))
-    if hasattr(task, "held_out"):
+    if hasattr(task, "train_index"):
         variables |= {"train_index": ("sample_train", task.train_index), "test_index": ("sample_test", task.test_index)}
     spec = {"task": task.spec(), "transformer": transformer.spec(), "method": method.spec(), "model": model}
     attrs = {
@@ -112,9 +112,9 @@ def _feature_variables(task, history, bias):
         "margin": (("time", "atom"), m),
         "z": (("time", "head", "atom"), z),
     }
-    if hasattr(task, "held_out"):
-        variables["loss_test"] = ("time", mean(each, task.held_out))
-        variables["accuracy_test"] = ("time", mean_accuracy(m, task.held_out))
+    if population.held_out is not None:
+        variables["loss_test"] = ("time", mean(each, population.held_out))
+        variables["accuracy_test"] = ("time", mean_accuracy(m, population.held_out))
     return variables
 
 

@@ -8,8 +8,8 @@ import mixflow as mf
 PACKAGE = Path(mf.__file__).parent
 # A room may import the rooms above it, never one below.
 PLAN = [
-    "lazy", "errors", "checks", "sealed", "jaxed", "progress", "provenance", "ctrl_c", "tasks", "networks", "filippov",
-    "engines",
+    "lazy", "errors", "checks", "sealed", "spec", "jaxed", "progress", "provenance", "ctrl_c", "tasks", "networks",
+    "filippov", "engines",
     "methods", "measure", "dataset", "store", "running", "training", "side_by_side", "sweeping", "plot", "summary", "paper",
     "playground", "commands", "cli", "__main__",
 ]  # fmt: skip

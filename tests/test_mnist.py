@@ -193,7 +193,7 @@ def test_checksum_tells_splits_apart_and_a_spec_brings_its_task_back():
         ({"digits": (1,)}, "at least two digits"),
         ({"digits": (1, 1)}, "each once"),
         ({"digits": (1, 12)}, "digits\\[1\\] = 12"),
-        ({"digits": 5}, "expected distinct digits"),
+        ({"digits": 5}, "expected at least two digits"),
         ({"samples": 0}, "samples = 0"),
         ({"centre": 1}, "centre = 1"),
         ({"identifiers": "pixel"}, "did you mean 'pixels'"),

@@ -250,7 +250,7 @@ def test_noise_has_the_stated_size_and_its_own_seed(tmp_path):
         (lambda: label_noise(BASE, probability=0.5), "below 0.5; beyond it"),
         (lambda: label_noise(BASE, probability=-0.1), "at least 0"),
         (lambda: label_noise(regression(2), probability=0.1), "no other one"),
-        (lambda: distractors(BASE, count=-1), "count = -1: expected a whole number of at least 0"),
+        (lambda: distractors(BASE, count=-1), "count = -1: expected a whole number from 0 to 4096"),
         (lambda: distractors(BASE, kinds=0), "kinds = 0"),
         (lambda: distractors(BASE, count=40, kinds=3), "above the limit of 4096: take fewer"),
         (lambda: distractors(distractors(BASE)), "has a feature d1 already"),

@@ -134,7 +134,7 @@ def test_round_trip(tmp_path):
 @pytest.mark.parametrize(
     ("call", "says"),
     [
-        (lambda: mf.ThreeStage("flow"), "expected GradientDescent"),
+        (lambda: mf.ThreeStage("flow"), "expected a method of kind descent or flow"),
         (lambda: mf.ThreeStage(neurons=0), "neurons = 0"),
         (lambda: mf.ThreeStage(attention=math.inf), "attention = inf"),
         (lambda: mf.ThreeStage(converge="soon"), "expected a duration or Until"),

@@ -3,13 +3,16 @@
 import threading
 import time
 from dataclasses import dataclass, field
+from functools import partial
 
 import numpy as np
 
-from ..checks import real, whole
+from ..checks import real, seed, whole
 from ..ctrl_c import patient_ctrl_c
 from ..jaxed import jax
+from ..spec import Spec, setting
 
+STEP_LIMIT = 10**15  # beyond it steps could no longer be told apart in float64 time
 SAVES = 128  # rows of the record buffer of one compiled call
 CALL_SECONDS = (
     0.1  # a call is sized to about this long: fine enough for progress and Ctrl-C, long enough to hide its overhead
@@ -17,7 +20,7 @@ CALL_SECONDS = (
 
 
 @dataclass(frozen=True)
-class GradientDescent:
+class GradientDescent(Spec, section="method", kind="descent"):
     """Full-batch gradient descent on every weight at once, the paper's experiment; minibatches on request.
 
     learning_rate  η > 0; time is t = η × step
@@ -32,34 +35,16 @@ class GradientDescent:
     100.0
     """
 
-    learning_rate: float = 0.1
-    steps: int = 20_000
-    save_every: int = 10
-    batch_size: int | None = None
-    batch_seed: int = 0
-
-    def __post_init__(self):
-        put = lambda name, value: object.__setattr__(self, name, value)  # noqa: E731 (the dataclass is frozen)
-        put("learning_rate", real("learning_rate", self.learning_rate, above=0, fix="the paper uses 0.1"))
-        put("steps", whole("steps", self.steps))
-        put("save_every", whole("save_every", self.save_every))
-        if self.batch_size is not None:
-            put("batch_size", whole("batch_size", self.batch_size))
-        put("batch_seed", whole("batch_seed", self.batch_seed, least=0))
+    learning_rate: float = setting(0.1, partial(real, above=0, fix="the paper uses 0.1"))
+    steps: int = setting(20_000, partial(whole, most=STEP_LIMIT))
+    save_every: int = setting(10, partial(whole, most=STEP_LIMIT))
+    batch_size: int | None = setting(None, whole)
+    batch_seed: int = setting(0, seed)
 
     @property
     def until(self):
         """The time of the last step."""
         return self.learning_rate * self.steps
-
-    def spec(self):
-        """A JSON-ready description from which `from_spec` builds an equal method."""
-        names = ("learning_rate", "steps", "save_every", "batch_size", "batch_seed")
-        return {"kind": "descent", **{name: getattr(self, name) for name in names}}
-
-    @classmethod
-    def from_spec(cls, spec):
-        return cls(**{key: value for key, value in spec.items() if key != "kind"})
 
 
 @dataclass

@@ -1,19 +1,33 @@
 """Gradient flow as a specification: until when, how exactly, what to save (docs/mathematics.md §7)."""
 
 import itertools
+import numbers
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
-from ..checks import real, whole
+from ..checks import listed, real, whole
 from ..errors import SpecError
+from ..spec import Spec, setting
 
+SAVE_LIMIT = 10**6
 SAVES = 500  # default number of saved times, besides the events
 
 
+def _save_at(name, value):
+    if isinstance(value, numbers.Real):
+        return whole(name, value, least=2, most=SAVE_LIMIT, fix="or give a list of times")
+    entries = listed(name, value, "a number of times, or a list of them", most=SAVE_LIMIT)
+    times = tuple(real(f"{name}[{i}]", t, least=0) for i, t in enumerate(entries))
+    if not times or any(a >= b for a, b in itertools.pairwise(times)):
+        raise SpecError(f"{name} must list at least one time, in increasing order; sort it and drop repetitions.")
+    return times
+
+
 @dataclass(frozen=True)
-class GradientFlow:
+class GradientFlow(Spec, section="method", kind="flow"):
     """True gradient flow, the limit of descent as its learning rate goes to 0.
 
     until    the end time
@@ -28,19 +42,16 @@ class GradientFlow:
     1e-12
     """
 
-    until: float = 2000.0
-    rtol: float = 1e-9
-    atol: float | None = None
-    save_at: int | Sequence[float] | None = None
+    until: float = setting(2000.0, partial(real, above=0, fix="it is the time at which the flow ends"))
+    rtol: float = setting(1e-9, partial(real, least=1e-11, most=1e-3, fix="1e-9 is a good choice"))
+    atol: float | None = setting(None, partial(real, least=1e-16, most=1e-3, fix="leave it out for rtol / 1000"))
+    save_at: int | Sequence[float] | None = setting(None, _save_at)
 
-    def __post_init__(self):
-        put = lambda name, value: object.__setattr__(self, name, value)  # noqa: E731 (the dataclass is frozen)
-        put("until", real("until", self.until, above=0, fix="it is the time at which the flow ends"))
-        put("rtol", real("rtol", self.rtol, least=1e-11, most=1e-3, fix="1e-9 is a good choice"))
-        atol = round_off(self.rtol * 1e-3) if self.atol is None else self.atol
-        put("atol", real("atol", atol, least=1e-16, most=1e-3, fix="leave it out for rtol / 1000"))
-        if self.save_at is not None:
-            put("save_at", _check_save_at(self.save_at, self.until))
+    def check(self):
+        if self.atol is None:
+            self.settle(atol=round_off(self.rtol * 1e-3))
+        if isinstance(self.save_at, tuple) and self.save_at[-1] > self.until:
+            raise SpecError(f"save_at ends at {self.save_at[-1]:g}: expected times up to until = {self.until:g}.")
 
     def times(self, start=0.0):
         """The times to save in [start, until], without the events."""
@@ -52,25 +63,7 @@ class GradientFlow:
         times[-1] = self.until
         return times
 
-    def spec(self):
-        """A JSON-ready description from which `from_spec` builds an equal method."""
-        save_at = list(self.save_at) if isinstance(self.save_at, tuple) else self.save_at
-        return {"kind": "flow", "until": self.until, "rtol": self.rtol, "atol": self.atol, "save_at": save_at}
-
-    @classmethod
-    def from_spec(cls, spec):
-        return cls(**{key: value for key, value in spec.items() if key != "kind"})
-
 
 def round_off(x):
     """x to 12 digits, so that a tolerance derived from another prints as it would be typed."""
     return float(f"{x:.12g}")
-
-
-def _check_save_at(save_at, until):
-    if isinstance(save_at, (int, np.integer)) or np.ndim(save_at) == 0:
-        return whole("save_at", save_at, least=2, fix="or give a list of times")
-    times = tuple(real(f"save_at[{i}]", t, least=0, most=until) for i, t in enumerate(save_at))
-    if not times or any(a >= b for a, b in itertools.pairwise(times)):
-        raise SpecError("save_at must list at least one time, in increasing order; sort it and drop repetitions.")
-    return times

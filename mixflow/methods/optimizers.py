@@ -1,13 +1,16 @@
 """Other ways down than plain descent: momentum, sign descent, Adam, AdamW, each with minibatches on request."""
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
+from functools import partial
 
-from ..checks import one_of, real, whole
+from ..checks import one_of, real, seed, whole
 from ..engines.updates import KINDS
+from ..spec import Spec, setting
+from .descent import STEP_LIMIT
 
 
 @dataclass(frozen=True, kw_only=True)
-class Optimizer:
+class Optimizer(Spec, section="method", kind="optimizer"):
     """An update rule on every weight of a network of finite width (docs/mathematics.md §13).
 
     kind           "sgd" (plain descent), "momentum", "sign", "adam" or "adamw"
@@ -25,27 +28,14 @@ class Optimizer:
     5.0
     """
 
-    kind: str
-    learning_rate: float = 0.1
-    steps: int = 20_000
-    save_every: int = 10
-    momentum: float = 0.9
-    weight_decay: float = 1e-4
-    batch_size: int | None = None
-    batch_seed: int | None = None
-
-    def __post_init__(self):
-        put = lambda name, value: object.__setattr__(self, name, value)  # noqa: E731 (the dataclass is frozen)
-        one_of("kind", self.kind, KINDS)
-        put("learning_rate", real("learning_rate", self.learning_rate, above=0))
-        put("steps", whole("steps", self.steps))
-        put("save_every", whole("save_every", self.save_every))
-        put("momentum", real("momentum", self.momentum, least=0, below=1, fix="at 1 the velocity never fades"))
-        put("weight_decay", real("weight_decay", self.weight_decay, least=0))
-        if self.batch_size is not None:
-            put("batch_size", whole("batch_size", self.batch_size))
-        if self.batch_seed is not None:
-            put("batch_seed", whole("batch_seed", self.batch_seed, least=0))
+    kind: str = setting(check=partial(one_of, choices=KINDS), key="rule", flag="--rule")
+    learning_rate: float = setting(0.1, partial(real, above=0))
+    steps: int = setting(20_000, partial(whole, most=STEP_LIMIT))
+    save_every: int = setting(10, partial(whole, most=STEP_LIMIT))
+    momentum: float = setting(0.9, partial(real, least=0, below=1, fix="at 1 the velocity never fades"))
+    weight_decay: float = setting(1e-4, partial(real, least=0))
+    batch_size: int | None = setting(None, whole)
+    batch_seed: int | None = setting(None, seed)
 
     @property
     def until(self):
@@ -57,13 +47,3 @@ class Optimizer:
         """The numbers of the update rule besides η."""
         own = {"momentum": ("momentum",), "adamw": ("weight_decay",)}
         return {name: getattr(self, name) for name in own.get(self.kind, ())}
-
-    def spec(self):
-        """A JSON-ready description from which `from_spec` builds an equal method."""
-        own = {field.name: getattr(self, field.name) for field in fields(self)}
-        return {"rule": own.pop("kind"), "kind": "optimizer", **own}
-
-    @classmethod
-    def from_spec(cls, spec):
-        given = {key: value for key, value in spec.items() if key not in ("kind", "rule")}
-        return cls(kind=spec["rule"], **given)

@@ -2,10 +2,12 @@
 
 import math
 import numbers
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from functools import partial
 
-from ..checks import one_of, real
+from ..checks import one_of, real, shown
 from ..errors import SpecError
+from ..spec import Spec, build, part, setting
 from .descent import GradientDescent
 from .flow import GradientFlow
 
@@ -18,7 +20,7 @@ QUANTITIES = {
 
 
 @dataclass(frozen=True)
-class Until:
+class Until(Spec, section="until", kind="until"):
     """End a stage when `quantity` reaches `threshold`, or after `limit` units of time at the latest.
 
     quantity   "easy_margin" or "feature_margin" (must rise to the threshold) or "loss" (must fall to it)
@@ -31,14 +33,9 @@ class Until:
     False
     """
 
-    quantity: str
-    threshold: float
-    limit: float = 1e6
-
-    def __post_init__(self):
-        one_of("quantity", self.quantity, tuple(QUANTITIES))
-        object.__setattr__(self, "threshold", real("threshold", self.threshold, above=0))
-        object.__setattr__(self, "limit", real("limit", self.limit, above=0, fix="it is the longest a stage may last"))
+    quantity: str = setting(check=partial(one_of, choices=tuple(QUANTITIES)))
+    threshold: float = setting(check=partial(real, above=0))
+    limit: float = setting(1e6, partial(real, above=0, fix="it is the longest a stage may last"))
 
     def excess(self, value):
         """Negative before the event, zero at it."""
@@ -47,10 +44,6 @@ class Until:
     def reached(self, value):
         """Whether the event has happened at this value."""
         return bool(self.excess(value) >= 0)
-
-    def spec(self):
-        """A JSON-ready description."""
-        return {"quantity": self.quantity, "threshold": self.threshold, "limit": self.limit}
 
 
 # Defaults that reach loss 1e-3 for K = 2 at every ω in [0.05, 0.9] and b in [0.1, 1] (tests/test_three_stage.py).
@@ -69,8 +62,23 @@ def default_neurons(bias):
     return Until("easy_margin", max(3 * bias, 1.0))
 
 
+def stage_end(name, value):
+    """A duration, an Until, or an Until written as its table or as "loss:0.001"; or a SpecError."""
+    if isinstance(value, numbers.Real) and not isinstance(value, bool):
+        return real(name, value, above=0, fix="it is how long the stage lasts")
+    if isinstance(value, str) and ":" in value:
+        quantity, _, threshold = value.partition(":")
+        try:
+            value = {"quantity": quantity, "threshold": float(threshold)}
+        except ValueError:
+            value = None
+    if not isinstance(value, (dict, Until)):
+        raise SpecError(f"{name} = {shown(value)}: expected a duration or Until(quantity, threshold).")
+    return build("until", value, name)
+
+
 @dataclass(frozen=True)
-class ThreeStage:
+class ThreeStage(Spec, section="method", kind="three-stage"):
     """Train w alone, then W_K and W_Q alone, then w alone; each stage ends after a time or at an event.
 
     method     GradientDescent (its `steps` bound nothing here: the stages do) or GradientFlow (its `until` likewise)
@@ -87,21 +95,12 @@ class ThreeStage:
     'three-stage'
     """
 
-    method: GradientDescent | GradientFlow = field(default_factory=GradientDescent)
-    neurons: float | Until | None = None
-    attention: float | Until = Until("feature_margin", FEATURE_MARGIN)
-    converge: float | Until = Until("loss", LOSS)
+    method: GradientDescent | GradientFlow = setting(GradientDescent(), part("method", "descent", "flow"), flag=False)
+    neurons: float | Until | None = setting(None, stage_end)
+    attention: float | Until = setting(Until("feature_margin", FEATURE_MARGIN), stage_end)
+    converge: float | Until = setting(Until("loss", LOSS), stage_end)
 
-    def __post_init__(self):
-        if not isinstance(self.method, (GradientDescent, GradientFlow)):
-            raise SpecError(f"method = {self.method!r}: expected GradientDescent(...) or GradientFlow(...).")
-        for name in ("neurons", "attention", "converge"):
-            value = getattr(self, name)
-            if isinstance(value, Until) or (name == "neurons" and value is None):
-                continue
-            if not isinstance(value, numbers.Real) or isinstance(value, bool):
-                raise SpecError(f"{name} = {value!r}: expected a duration or Until(quantity, threshold).")
-            object.__setattr__(self, name, real(name, value, above=0, fix="it is how long the stage lasts"))
+    def check(self):
         if isinstance(self.method, GradientFlow) and isinstance(self.method.save_at, tuple):
             raise SpecError(
                 "save_at lists times, but the stages' lengths are not known before; give a number of times instead."
@@ -115,19 +114,6 @@ class ThreeStage:
             ("attention", self.attention, False, True),
             ("convergence", self.converge, True, False),
         ]
-
-    def spec(self):
-        """A JSON-ready description from which `from_spec` builds an equal method."""
-        ends = {name: getattr(self, name) for name in ("neurons", "attention", "converge")}
-        ends = {name: end.spec() if isinstance(end, Until) else end for name, end in ends.items()}
-        return {"kind": "three-stage", "method": self.method.spec(), **ends}
-
-    @classmethod
-    def from_spec(cls, spec):
-        kinds = {"descent": GradientDescent, "flow": GradientFlow}
-        ends = {name: spec[name] for name in ("neurons", "attention", "converge")}
-        ends = {name: Until(**end) if isinstance(end, dict) else end for name, end in ends.items()}
-        return cls(kinds[spec["method"]["kind"]].from_spec(spec["method"]), **ends)
 
 
 def limit(end):

@@ -1,11 +1,14 @@
 """Any network from its specification."""
 
 from ..errors import SpecError
+from ..spec import register
 from .transformer import Transformer
 from .vanilla import Vanilla
 from .variant import Variant
 
 KINDS = {"transformer": Transformer, "vanilla": Vanilla, "variant": Variant}
+for kind in ("transformer", "vanilla"):
+    register("transformer", kind, KINDS[kind])
 
 
 def network_from_spec(spec):

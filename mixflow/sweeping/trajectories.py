@@ -112,8 +112,9 @@ def measured(task, population, model, states, bias):
         m, p, hard = margin(population, z), population.probabilities, population.hard
         each = loss_of_each(population, z)
     found |= {**averages(m, p, hard, each), "margin": m, "z": z}
-    if hasattr(task, "held_out"):
-        found |= {"loss_test": mean(each, task.held_out), "accuracy_test": mean_accuracy(m, task.held_out)}
+    held_out = None if population is None else population.held_out
+    if held_out is not None:
+        found |= {"loss_test": mean(each, held_out), "accuracy_test": mean_accuracy(m, held_out)}
     return found
 
 

@@ -1,5 +1,6 @@
 """WHAT is learned: a task has `population()`, what the engine trains on, and `spec()`."""
 
+from ..spec import build
 from . import variants
 from .finite import FiniteTask
 from .mixture import Mixture
@@ -12,5 +13,4 @@ __all__ = ["FiniteTask", "Mixture", "Mnist", "NoisyMixture", "Sample", "task_fro
 
 def task_from_spec(spec):
     """Build the task that `task.spec()` described."""
-    kinds = {"finite": FiniteTask, "mixture": Mixture, "mnist": Mnist, "noisy": NoisyMixture, "sample": Sample}
-    return kinds[spec["kind"]].from_spec(spec)
+    return build("task", spec)

@@ -1,28 +1,38 @@
 """Any task with finitely many token types: the only form of a task the exact engine knows (docs/mathematics.md §8)."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
 
 import numpy as np
 
-from ..checks import one_of, real
+from ..checks import listed, one_of, shown, word
 from ..errors import SpecError
+from ..spec import Spec, setting
+from . import entries
 
-LOSSES = ("logistic", "squared", "softmax")
+LOSSES = ("logistic", "exponential", "linear", "squared", "softmax")
+ENTRY_LIMIT = 10**8  # of the table of tokens in atoms
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class FiniteTask:
+class FiniteTask(Spec, section="task", kind="finite"):
     """Atoms of (feature, coefficient) tokens with a label and a probability each.
 
     features       names of the F features, e.g. ("c1", "c2", "v1", "v2")
     atoms          n sequences of (feature name, coefficient) tokens; order inside an atom does not matter
     labels         n labels: +1 or -1; for loss="squared" real numbers; for loss="softmax" classes 0, 1, …, C-1
-    probabilities  n non-negative numbers that sum to one; uniform if not given
+    probabilities  n non-negative numbers that sum to one, the weights of training; uniform if not given
     gram           Γ, the F×F Gram matrix of the features; identity if not given
     hard           n booleans, True where the plain vote is wrong; no atom is hard if not given
     names          n readable names; made from the tokens if not given
-    loss           "logistic"; "squared" for regression; "softmax" for C classes, with one head for each of them
+    loss           "logistic", log(1 + e^{-yF}); "exponential", e^{-yF}; "linear", -yF; "squared", (F - y)²/2, for regression;
+                   "softmax" for C classes, with one head for each of them
+    identifiers    names of the features that say which signal carries the label; those that begin with c if not given
+    query          for each atom the one token (feature, coefficient) that asks, for networks with queries="one"; it is a key
+                   only if it also stands in the atom
+    held_out       n weights that sum to one, of the atoms in the mean that tests; an atom of probability 0 is not trained on
+    watched        names of the features a dataset records; all if not given
 
     Raises SpecError for unknown features, empty atoms, labels other than ±1, probabilities that do not sum to one, or a Γ
     that is not a Gram matrix.
@@ -32,49 +42,118 @@ class FiniteTask:
     ('c1 +v1', 'c1 -v1')
     """
 
-    features: Sequence[str]
-    atoms: Sequence[Sequence[tuple[str, float]]]
-    labels: Sequence[float]
-    probabilities: Sequence[float] | None = None
-    gram: np.ndarray | None = None
-    hard: Sequence[bool] | None = None
-    names: Sequence[str] | None = None
-    loss: str = "logistic"
+    features: Sequence[str] = setting(check=entries.words)
+    atoms: Sequence[Sequence[tuple[str, float]]] = setting(check=entries.atoms)
+    labels: Sequence[float] = setting(check=entries.numbers)
+    probabilities: Sequence[float] | None = setting(None, entries.numbers)
+    gram: np.ndarray | None = setting(None, entries.matrix)
+    hard: Sequence[bool] | None = setting(None, entries.flags)
+    names: Sequence[str] | None = setting(None)
+    loss: str = setting("logistic", partial(one_of, choices=LOSSES))
+    identifiers: Sequence[str] | None = setting(None)
+    query: Sequence[tuple[str, float]] | None = setting(None, entries.tokens)
+    held_out: Sequence[float] | None = setting(None, entries.numbers)
+    watched: Sequence[str] | None = setting(None, entries.words)
+
+    def check(self):
+        n, F = len(self.atoms), len(self.features)
+        known = set(self.features)
+        if F > entries.SIZE_LIMIT:
+            raise SpecError(
+                f"features has {F} entries: expected at most {entries.SIZE_LIMIT}, since Γ has their square."
+            )
+        for a, atom in enumerate(self.atoms):
+            self._check_known(f"atoms[{a}]", known, (name for name, _ in atom))
+        check_labels(self.labels, n, self.loss)
+        self.settle(
+            gram=np.eye(F) if self.gram is None else check_gram(self.gram, F),
+            probabilities=check_probabilities("probabilities", self.probabilities, n),
+            hard=np.zeros(n, bool) if self.hard is None else self.hard,
+        )
+        for name, value in (("hard", self.hard), ("query", self.query)):
+            if value is not None and len(value) != n:
+                raise SpecError(f"{name} has {len(value)} entries: expected one for each of the {n} atoms.")
+        if self.held_out is not None:
+            self.settle(held_out=check_probabilities("held_out", self.held_out, n))
+        self._check_known("query", known, (name for name, _ in self.query or ()))
+        self._check_known("watched", known, self.watched or ())
+        self.settle(identifiers=self._identifiers(known))
+        self.settle(names=self._names(n))
+        if n * len(self._types) > ENTRY_LIMIT:
+            raise SpecError(
+                f"{n} atoms of {len(self._types)} kinds of token: expected at most {ENTRY_LIMIT} in their product; list fewer."
+            )
+
+    @staticmethod
+    def _check_known(where, known, used):
+        for name in used:
+            if name not in known:
+                names = shown(sorted(known)).strip("[]")
+                raise SpecError(f"{where} names the feature {name!r}: expected one of {names}.")
+
+    def _identifiers(self, known):
+        if self.identifiers is None:
+            return tuple(name for name in self.features if name.startswith("c"))
+        chosen = {word("identifiers", name) for name in listed("identifiers", self.identifiers, "a list of features")}
+        self._check_known("identifiers", known, chosen)
+        return tuple(name for name in self.features if name in chosen)
+
+    def _names(self, n):
+        if self.names is None:
+            bare = set(self.identifiers)
+            return tuple(" ".join(written(name, s, name in bare) for name, s in atom) for atom in self.atoms)
+        made = tuple(word(f"names[{i}]", x) for i, x in enumerate(listed("names", self.names, "a list of names")))
+        if len(made) != n:
+            raise SpecError(f"names has {len(made)} entries: expected one for each of the {n} atoms.")
+        return made
 
     # Token types: τ = (feature, coefficient), and how often each stands in each atom. Softmax attention over a multiset
     # of tokens needs nothing else, so repeated tokens and atoms of different lengths cost no special case.
-    token_feature: np.ndarray = field(init=False, repr=False)  # (T,) index into features
-    token_coefficient: np.ndarray = field(init=False, repr=False)  # (T,)
-    count: np.ndarray = field(init=False, repr=False)  # (n, T)  M[a, τ]
-
-    def __post_init__(self):
-        put = lambda name, value: object.__setattr__(self, name, value)  # noqa: E731 (the dataclass is frozen)
-        put("features", tuple(self.features))
-        _check_features(self.features)
-        atoms = tuple(tuple((name, float(coefficient)) for name, coefficient in atom) for atom in self.atoms)
-        put("atoms", atoms)
-        one_of("loss", self.loss, LOSSES)
-        put("labels", _labels(self.labels, len(atoms), self.loss))
-        put("gram", np.eye(len(self.features)) if self.gram is None else np.array(self.gram, float))
-        _check_atoms(self.features, atoms)
-        check_gram(self.gram, len(self.features))
-        n = len(atoms)
-        put("probabilities", check_probabilities("probabilities", self.probabilities, n))
-        hard = np.zeros(n, bool) if self.hard is None else np.asarray(self.hard, bool)
-        if hard.shape != (n,):
-            raise SpecError(f"hard has shape {hard.shape}: expected one value for each of the {n} atoms.")
-        put("hard", hard)
-        put("names", tuple(self.names) if self.names is not None else tuple(map(_name, atoms)))
+    @cached_property
+    def _types(self):
+        """{(index of the feature, coefficient): τ}, features in order, large coefficients first."""
         index = {name: i for i, name in enumerate(self.features)}
-        types = sorted({(index[name], -coefficient) for atom in atoms for name, coefficient in atom})
-        place = {kind: i for i, kind in enumerate(types)}
-        count = np.zeros((n, len(types)))
-        for a, atom in enumerate(atoms):
-            for name, coefficient in atom:
-                count[a, place[index[name], -coefficient]] += 1
-        put("token_feature", np.array([i for i, _ in types]))
-        put("token_coefficient", np.array([-negative for _, negative in types]))
-        put("count", count)
+        used = {token for atom in self.atoms for token in atom}.union(self.query or ())
+        kinds = sorted((index[name], -coefficient) for name, coefficient in used)
+        return {(self.features[i], -negative): place for place, (i, negative) in enumerate(kinds)}
+
+    @cached_property
+    def token_feature(self):
+        """(T,) the feature of every token type, an index into `features`."""
+        index = {name: i for i, name in enumerate(self.features)}
+        return np.array([index[name] for name, _ in self._types])
+
+    @cached_property
+    def token_coefficient(self):
+        """(T,) the coefficient of every token type."""
+        return np.array([coefficient for _, coefficient in self._types])
+
+    @cached_property
+    def token_index(self):
+        """(n, L) the token type at every position of every atom, -1 behind the end of shorter ones."""
+        index = np.full((len(self.atoms), max(map(len, self.atoms))), -1)
+        for a, atom in enumerate(self.atoms):
+            index[a, : len(atom)] = [self._types[token] for token in atom]
+        return index
+
+    @cached_property
+    def count(self):
+        """(n, T) M[a, τ], how often each token type stands in each atom."""
+        count = np.zeros((len(self.atoms), len(self._types)))
+        a, position = np.nonzero(self.token_index >= 0)
+        np.add.at(count, (a, self.token_index[a, position]), 1)
+        return count
+
+    @cached_property
+    def query_index(self):
+        """(n,) the token type that asks in each atom; None where every token does."""
+        return None if self.query is None else np.array([self._types[token] for token in self.query])
+
+    @property
+    def is_identifier(self):
+        """(F,) True for the features that say which signal carries the label."""
+        chosen = set(self.identifiers)
+        return np.array([name in chosen for name in self.features])
 
     @property
     def heads(self):
@@ -90,31 +169,29 @@ class FiniteTask:
         """The finite population: the task itself."""
         return self
 
-    def spec(self):
-        """A JSON-ready description from which `from_spec` builds an equal task."""
-        return {
-            "kind": "finite",
-            "features": list(self.features),
-            "atoms": [[list(token) for token in atom] for atom in self.atoms],
-            "labels": self.labels.tolist(),
-            "probabilities": self.probabilities.tolist(),
-            "gram": self.gram.tolist(),
-            "hard": self.hard.tolist(),
-            "names": list(self.names),
-            "loss": self.loss,
-        }
+    def relisted(self, index, share, **changes):
+        """The task with atom index[i] at place i and `share[i]` of its weight; `changes` replace other fields."""
+        index, share = np.asarray(index), np.asarray(share)
+        follow = {"atoms": self.atoms, "query": self.query}
+        follow = {name: None if of is None else [of[i] for i in index] for name, of in follow.items()}
+        weights = {"probabilities": self.probabilities, "held_out": self.held_out}
+        weights = {name: None if of is None else of[index] * share for name, of in weights.items()}
+        return replace(self, **{"hard": self.hard[index], "labels": self.labels[index], **follow, **weights, **changes})
 
-    @classmethod
-    def from_spec(cls, spec):
-        return cls(**{key: value for key, value in spec.items() if key != "kind"})
+
+def written(name, coefficient, bare=False):
+    """A token as text: "c1", "+v1", "-v2", "+0.5v1"; `bare` leaves out the plus of an identifier."""
+    if coefficient == 1:
+        return name if bare else f"+{name}"
+    return f"-{name}" if coefficient == -1 else f"{coefficient:+g}{name}"
 
 
 def finite_population(what, task):
     """The FiniteTask that a task trains on, or a SpecError that says what `what` needs."""
-    population = task.population() if hasattr(task, "population") else None
+    population = task.population() if hasattr(type(task), "population") else None
     if not isinstance(population, FiniteTask):
         raise SpecError(
-            f"{what} needs a Mixture, a Sample or a FiniteTask, whose samples can be listed, not {task!r:.60}."
+            f"{what} needs a Mixture, a Sample or a FiniteTask, whose samples can be listed, not {shown(task)}."
         )
     return population
 
@@ -123,72 +200,45 @@ def check_probabilities(name, values, n):
     """(n,) non-negative numbers that sum to one, uniform for None, or a SpecError."""
     if values is None:
         return np.full(n, 1 / n)
-    try:
-        p = np.array([real(f"{name}[{i}]", x, least=0) for i, x in enumerate(values)])
-    except TypeError:
-        raise SpecError(f"{name} = {values!r}: expected a list of {n} probabilities.") from None
+    p = entries.numbers(name, listed(name, values, f"a list of {n} probabilities"))
     if p.shape != (n,):
         raise SpecError(f"{name} has {len(p)} entries: expected {n}, one for each; add or remove entries.")
-    if abs(p.sum() - 1) > 1e-9:
+    if p.min() < 0:
+        i = int(p.argmin())
+        raise SpecError(f"{name}[{i}] = {p[i]}: expected a finite number at least 0.")
+    if not abs(p.sum() - 1) <= 1e-9:
         raise SpecError(f"{name} sum to {p.sum():.12g}: expected 1; divide each by their sum.")
     return p
 
 
 def check_gram(gram, size):
-    """Raise a SpecError unless `gram` is a symmetric positive semi-definite matrix of the given size."""
+    """`gram`, or a SpecError unless it is a symmetric positive semi-definite matrix of the given size."""
     if gram.shape != (size, size):
         raise SpecError(f"gram has shape {gram.shape}: expected ({size}, {size}), one row for each feature.")
-    if not np.all(np.isfinite(gram)) or not np.allclose(gram, gram.T, rtol=0, atol=1e-12):
+    if not np.allclose(gram, gram.T, rtol=0, atol=1e-12):
         raise SpecError("gram is not a symmetric matrix of finite numbers: pass Φᵀ Φ of the feature vectors Φ.")
-    least = np.linalg.eigvalsh(gram)[0]
-    if least < -1e-10 * max(1.0, np.abs(gram).max()):
+    largest = max(1.0, np.abs(gram).max())
+    least = np.linalg.eigvalsh(gram / largest)[0]  # divided first: the squares of large entries leave float64
+    if least < -1e-10:
         raise SpecError(
-            f"gram has the negative eigenvalue {least:.3g}: expected a positive semi-definite Γ = Φᵀ Φ; lower the coherence."
+            f"gram has the negative eigenvalue {least * largest:.3g}: expected a positive semi-definite Γ = Φᵀ Φ; lower "
+            "the coherence."
         )
+    return gram
 
 
-def _check_features(features):
-    if not features or len(set(features)) != len(features):
-        raise SpecError(f"features = {features!r}: expected at least one name, each once.")
-
-
-def _labels(labels, n, loss):
-    """(n,) the labels as floats, or a SpecError that says what this loss expects."""
-    try:
-        labels = np.asarray(labels, float)
-    except (TypeError, ValueError):
-        raise SpecError(f"labels = {labels!r}: expected {n} numbers, one for each atom.") from None
+def check_labels(labels, n, loss):
+    """Raise a SpecError unless these are the labels of n atoms that the loss expects."""
+    fit = labels.shape == (n,)
     if loss == "squared":
-        if labels.shape != (n,) or not np.all(np.isfinite(labels)):
+        if not fit:
             raise SpecError(f"labels must be finite numbers, one for each of the {n} atoms, for loss='squared'.")
     elif loss == "softmax":
         classes = np.arange(max(2, len(np.unique(labels))))
-        if labels.shape != (n,) or not np.array_equal(np.unique(labels), classes):
+        if not fit or not np.array_equal(np.unique(labels), classes):
             raise SpecError(
                 f"labels must be classes numbered 0, 1, … without a gap, at least two, one for each of the {n} atoms, for "
                 "loss='softmax'."
             )
-    elif labels.shape != (n,) or not np.all(np.abs(labels) == 1):
+    elif not fit or not np.all(np.abs(labels) == 1):
         raise SpecError(f"labels must be +1 or -1, one for each of the {n} atoms.")
-    return labels
-
-
-def _check_atoms(features, atoms):
-    if not atoms:
-        raise SpecError("atoms is empty: a task needs at least one atom.")
-    for a, atom in enumerate(atoms):
-        if not atom:
-            raise SpecError(f"atoms[{a}] is empty: each atom needs at least one (feature, coefficient) token.")
-        for name, coefficient in atom:
-            if name not in features:
-                raise SpecError(f"atoms[{a}] names the feature {name!r}: expected one of {', '.join(features)}.")
-            real(f"the coefficient of {name!r} in atoms[{a}]", coefficient)
-
-
-def _name(atom):
-    def token(name, coefficient):
-        if coefficient == 1:
-            return name if name.startswith("c") else f"+{name}"
-        return f"-{name}" if coefficient == -1 else f"{coefficient:+g}{name}"
-
-    return " ".join(token(name, coefficient) for name, coefficient in atom)

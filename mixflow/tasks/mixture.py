@@ -3,11 +3,14 @@
 import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
 from ..checks import whole
 from ..errors import SpecError
+from ..spec import Spec, setting
+from . import entries
 from .finite import FiniteTask, check_gram, check_probabilities
 
 CLASS_LIMIT = 100_000  # a step of the symmetric model takes memory and time in proportion to K
@@ -15,7 +18,7 @@ ATOM_LIMIT = 4096  # beyond this a list of atoms no longer fits a useful dataset
 
 
 @dataclass(frozen=True)
-class Mixture:
+class Mixture(Spec, section="task", kind="mixture"):
     """K classes; a sample holds the tokens c_k, s_1 v_1, …, s_K v_K and has the label s_k.
 
     classes  K, from 1 to 100,000
@@ -29,19 +32,15 @@ class Mixture:
     'c1 +v1 -v2'
     """
 
-    classes: int = 2
-    priors: Sequence[float] | None = None
-    gram: Sequence[Sequence[float]] | None = None
+    classes: int = setting(2, partial(whole, most=CLASS_LIMIT, fix="classes=2 is the paper's task"))
+    priors: Sequence[float] | None = setting(None, entries.numbers)
+    gram: Sequence[Sequence[float]] | None = setting(None, entries.matrix, flag=False)
 
-    def __post_init__(self):
-        put = lambda name, value: object.__setattr__(self, name, value)  # noqa: E731 (the dataclass is frozen)
-        put("classes", whole("classes", self.classes, most=CLASS_LIMIT, fix="classes=2 is the paper's task"))
+    def check(self):
         if self.priors is not None:
-            put("priors", tuple(check_probabilities("priors", self.priors, self.classes).tolist()))
+            self.settle(priors=tuple(check_probabilities("priors", self.priors, self.classes).tolist()))
         if self.gram is not None:
-            gram = np.array(self.gram, float)
-            check_gram(gram, 2 * self.classes)
-            put("gram", tuple(map(tuple, gram.tolist())))
+            self.settle(gram=tuple(map(tuple, check_gram(self.gram, 2 * self.classes).tolist())))
 
     @property
     def features(self):
@@ -63,18 +62,21 @@ class Mixture:
 
     def population(self):
         """All K·2^K atoms (k, s) with their probabilities, as a FiniteTask."""
+        atoms, K = self.all_atoms(), self.classes
+        priors = np.full(K, 1 / K) if self.priors is None else np.array(self.priors)
+        return self.finite(atoms, np.repeat(priors / 2**K, 2**K))
+
+    def all_atoms(self):
+        """Every (k, s), class index and signs; a SpecError where they are too many to list."""
         K = self.classes
         if not self.listable:
             raise SpecError(
                 f"classes = {K} has {K}·2^{K} atoms, above the limit of {ATOM_LIMIT} that can be listed (K ≤ 8); "
                 "use width=inf with uniform priors, which trains any K with model='symmetric'."
             )
-        priors = np.full(K, 1 / K) if self.priors is None else np.array(self.priors)
-        signs = list(itertools.product((1.0, -1.0), repeat=K))
-        atoms = [(k, s) for k in range(K) for s in signs]
-        return self.finite(atoms, np.repeat(priors / 2**K, 2**K))
+        return [(k, s) for k in range(K) for s in itertools.product((1.0, -1.0), repeat=K)]
 
-    def finite(self, atoms, probabilities):
+    def finite(self, atoms, probabilities, held_out=None):
         """The FiniteTask of the given atoms (k, s): class index and signs."""
         return FiniteTask(
             features=self.features,
@@ -83,6 +85,8 @@ class Mixture:
             probabilities=probabilities,
             gram=None if self.gram is None else np.array(self.gram),
             hard=[s[k] * sum(s) <= 0 for k, s in atoms],
+            identifiers=self.features[: self.classes],
+            held_out=held_out,
         )
 
     def sample(self, n, seed, *, test_fraction=0.25):
@@ -90,11 +94,3 @@ class Mixture:
         from .sample import Sample
 
         return Sample(task=self, n=n, seed=seed, test_fraction=test_fraction)
-
-    def spec(self):
-        """A JSON-ready description from which `from_spec` builds an equal task."""
-        return {"kind": "mixture", "classes": self.classes, "priors": self.priors, "gram": self.gram}
-
-    @classmethod
-    def from_spec(cls, spec):
-        return cls(**{key: value for key, value in spec.items() if key != "kind"})

@@ -2,21 +2,36 @@
 
 import hashlib
 import json
-import os
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 
 import numpy as np
 
-from ..checks import flag, one_of, real, whole
-from ..errors import SpecError, StoreError
+from ..checks import flag, listed, one_of, real, seed, whole
+from ..errors import SpecError
+from ..sealed import as_path
+from ..spec import Spec, setting
 from .idx import LICENCE, PIXELS, read_digits
 from .tokens import Part, Tokens
 
 
+def _digits(name, value):
+    wanted = "at least two digits, each once, for example (1, 2)"
+    digits = tuple(
+        whole(f"{name}[{i}]", x, least=0, most=9) for i, x in enumerate(listed(name, value, wanted, most=10))
+    )
+    if len(digits) < 2 or len(set(digits)) != len(digits):
+        raise SpecError(f"{name} = {digits!r}: expected {wanted}.")
+    return digits
+
+
+def _folder(name, value):
+    return str(as_path(value))
+
+
 @dataclass(frozen=True)
-class Mnist:
+class Mnist(Spec, section="task", kind="mnist"):
     """A sample holds the tokens c_k, s_1 x_1, …, s_K x_K with x_j its own image of digit j, and has the label s_k.
 
     digits         K distinct digits, the signals v_1 … v_K
@@ -39,35 +54,18 @@ class Mnist:
     2
     """
 
-    digits: Sequence[int] = (1, 2)
-    samples: int = 800
-    test_samples: int = 400
-    seed: int = 0
-    images: int | None = None
-    test_fraction: float = 0.2
-    centre: bool = False
-    identifiers: str = "added"
-    source: str | None = None
+    digits: Sequence[int] = setting((1, 2), _digits)
+    samples: int = setting(800, partial(whole, most=10**6))
+    test_samples: int = setting(400, partial(whole, most=10**6))
+    seed: int = setting(0, seed)
+    images: int | None = setting(None, whole)
+    test_fraction: float = setting(0.2, partial(real, above=0, below=1))
+    centre: bool = setting(False, flag)
+    identifiers: str = setting("added", partial(one_of, choices=("added", "pixels")))
+    source: str | None = setting(None, _folder)
 
-    def __post_init__(self):
-        put = lambda name, value: object.__setattr__(self, name, value)  # noqa: E731 (the dataclass is frozen)
-        try:
-            digits = tuple(whole(f"digits[{i}]", x, least=0, most=9) for i, x in enumerate(self.digits))
-        except TypeError:
-            raise SpecError(f"digits = {self.digits!r}: expected distinct digits, for example (1, 2).") from None
-        if len(digits) < 2 or len(set(digits)) != len(digits):
-            raise SpecError(f"digits = {digits!r}: expected at least two digits, each once, for example (1, 2).")
-        put("digits", digits)
-        for name in ("samples", "test_samples"):
-            put(name, whole(name, getattr(self, name)))
-        put("seed", whole("seed", self.seed, least=0))
-        if self.images is not None:
-            put("images", whole("images", self.images))
-        put("test_fraction", real("test_fraction", self.test_fraction, above=0, below=1))
-        flag("centre", self.centre)
-        one_of("identifiers", self.identifiers, ("added", "pixels"))
-        if self.source is not None:
-            put("source", os.fspath(self.source))
+    recorded = ("classes", "data_sha256", "checksum", "licence")
+    licence = LICENCE
 
     @property
     def classes(self):
@@ -153,29 +151,10 @@ class Mnist:
             parts += [part.index.astype("<i8").tobytes(), part.sign.astype("<f8").tobytes()]
         return hashlib.sha256(b"".join(hashlib.sha256(part).digest() for part in parts)).hexdigest()
 
-    def spec(self):
-        """A JSON-ready description from which `from_spec` builds an equal task, with the checksums of data and split."""
-        names = ("samples", "test_samples", "seed", "images", "test_fraction", "centre", "identifiers", "source")
-        return {
-            "kind": "mnist",
-            "digits": list(self.digits),
-            **{name: getattr(self, name) for name in names},
-            "classes": self.classes,
-            "data_sha256": read_digits(self.source).sha256,
-            "checksum": self.checksum,
-            "licence": LICENCE,
-        }
-
-    @classmethod
-    def from_spec(cls, spec):
-        fields = {name: spec[name] for name in cls.__dataclass_fields__}
-        task = cls(**fields)
-        if task.checksum != spec["checksum"]:
-            raise StoreError(
-                f"the images or their split have the checksum {task.checksum}: the run was trained on {spec['checksum']}; "
-                "use the files it was trained on."
-            )
-        return task
+    @property
+    def data_sha256(self):
+        """{file name: SHA-256} of what was read."""
+        return read_digits(self.source).sha256
 
 
 def _unit(images):

@@ -2,17 +2,21 @@
 
 import hashlib
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 
 import numpy as np
 
-from ..checks import real, whole
+from ..checks import real, seed, whole
 from ..errors import SpecError
+from ..spec import Spec, part, setting
 from .mixture import ATOM_LIMIT, Mixture
+
+SAMPLE_LIMIT = 10**7
+SIGN_LIMIT = 10**8  # signs drawn, K for each sample
 
 
 @dataclass(frozen=True)
-class Sample:
+class Sample(Spec, section="task", kind="sample"):
     """n samples of `task` drawn from `seed`; the last `test_fraction` of a seeded shuffle is held out.
 
     The model ignores token order, so a sample of any size is again a finite task: its atoms are the distinct samples,
@@ -29,20 +33,20 @@ class Sample:
     (75,)
     """
 
-    task: Mixture
-    n: int
-    seed: int
-    test_fraction: float = 0.25
+    task: Mixture = setting(check=part("task", "mixture"))
+    n: int = setting(check=partial(whole, least=2, most=SAMPLE_LIMIT, fix="a split needs one sample on each side"))
+    seed: int = setting(check=seed)
+    test_fraction: float = setting(0.25, partial(real, above=0, below=1))
 
-    def __post_init__(self):
-        put = lambda name, value: object.__setattr__(self, name, value)  # noqa: E731 (the dataclass is frozen)
-        put("n", whole("n", self.n, least=2, fix="a split needs one sample on each side"))
-        put("seed", whole("seed", self.seed, least=0))
-        put("test_fraction", real("test_fraction", self.test_fraction, above=0, below=1))
+    recorded = ("checksum",)
+
+    def check(self):
         if not 1 <= self.held_out_count < self.n:
             raise SpecError(
                 f"test_fraction = {self.test_fraction} of n = {self.n} leaves an empty side: draw more samples."
             )
+        if self.n * self.task.classes > SIGN_LIMIT:
+            raise SpecError(f"n = {self.n} samples of {self.task.classes} signs: expected at most {SIGN_LIMIT} signs.")
 
     @property
     def held_out_count(self):
@@ -84,16 +88,16 @@ class Sample:
             for index in (self.train_index, self.test_index)
         ]
         atoms = [(int(row[0]), tuple(-row[1:])) for row in rows]
-        return self.task.finite(atoms, weight[0]), weight[1]
+        return self.task.finite(atoms, weight[0], weight[1])
 
     def population(self):
-        """The distinct samples with their frequency in the training part, as a FiniteTask."""
-        return self._finite[0]
+        """The distinct samples with their frequency in the training part (and, in `held_out`, in the other), as a FiniteTask."""
+        return self._finite
 
     @property
     def held_out(self):
         """(n_atoms,) frequency of each atom of `population()` in the held-out part."""
-        return self._finite[1]
+        return self._finite.held_out
 
     @property
     def checksum(self):
@@ -101,20 +105,3 @@ class Sample:
         k, s = self.drawn
         parts = (k.astype("<i8"), s.astype("<f8"), self.train_index.astype("<i8"), self.test_index.astype("<i8"))
         return hashlib.sha256(b"".join(part.tobytes() for part in parts)).hexdigest()
-
-    def spec(self):
-        """A JSON-ready description from which `from_spec` builds an equal task."""
-        return {
-            "kind": "sample",
-            "task": self.task.spec(),
-            "n": self.n,
-            "seed": self.seed,
-            "test_fraction": self.test_fraction,
-            "checksum": self.checksum,
-        }
-
-    @classmethod
-    def from_spec(cls, spec):
-        return cls(
-            task=Mixture.from_spec(spec["task"]), n=spec["n"], seed=spec["seed"], test_fraction=spec["test_fraction"]
-        )

@@ -4,11 +4,14 @@ import numpy as np
 
 from ...checks import one_of, real, whole
 from ...errors import SpecError
+from ...spec import recipe
 from ..mixture import Mixture
 
+LARGEST = 64  # classes; a mixture with a Γ of its own can be listed, and so trained, up to K = 8
 PAIRS = ("all", "identifiers", "signals", "own", "cross")
 
 
+@recipe
 def coherent(classes=2, *, coherence, pairs="all"):
     """The mixture with Γ_ij = `coherence` between the chosen pairs of features, 1 on the diagonal, 0 elsewhere.
 
@@ -21,7 +24,7 @@ def coherent(classes=2, *, coherence, pairs="all"):
     >>> coherent(2, coherence=0.5, pairs="own").gram[0]
     (1.0, 0.0, 0.5, 0.0)
     """
-    K = whole("classes", classes)
+    K = whole("classes", classes, most=LARGEST)
     one_of("pairs", pairs, PAIRS)
     coherence = real("coherence", coherence)
     P = pattern(K, pairs)

@@ -2,14 +2,16 @@
 
 import itertools
 
-from ...checks import one_of, whole
+from ...checks import listed, one_of, shown, whole
 from ...errors import SpecError
+from ...spec import recipe
 from ..finite import FiniteTask
 from ..mixture import ATOM_LIMIT
 
 RULES = ("pair", "parity")
 
 
+@recipe
 def composed(parts=(2, 2), *, rule="pair"):
     """A sample holds two identifier tokens ca_i and cb_j, and every signal; together they say which signal is the label.
 
@@ -22,11 +24,10 @@ def composed(parts=(2, 2), *, rule="pair"):
     >>> composed((2, 2), rule="parity").names[0]
     'ca1 cb1 +v1 +v2'
     """
-    try:
-        I, J = parts
-    except (TypeError, ValueError):
-        raise SpecError(f"parts = {parts!r}: expected two numbers, for example (2, 2).") from None
-    I, J = whole("parts[0]", I), whole("parts[1]", J)
+    given = listed("parts", parts, "two numbers, for example (2, 2)", most=ATOM_LIMIT)
+    if len(given) != 2:
+        raise SpecError(f"parts = {shown(parts)}: expected two numbers, for example (2, 2).")
+    I, J = (whole(f"parts[{i}]", part, most=ATOM_LIMIT) for i, part in enumerate(given))
     one_of("rule", rule, RULES)
     if rule == "parity" and (I < 2 or J < 2):
         raise SpecError(f"parts = {(I, J)}: parity needs two tokens of each part, for example (2, 2).")
@@ -35,15 +36,16 @@ def composed(parts=(2, 2), *, rule="pair"):
         raise SpecError(
             f"parts = {(I, J)} with rule={rule!r} has {I * J}·2^{K} atoms, above the limit of {ATOM_LIMIT}."
         )
-    address = lambda i, j: i * J + j if rule == "pair" else (i + j) % 2  # noqa: E731
+
+    def address(i, j):
+        return i * J + j if rule == "pair" else (i + j) % 2
+
     cases = [(i, j, s) for i in range(I) for j in range(J) for s in itertools.product((1.0, -1.0), repeat=K)]
     labels = [s[address(i, j)] for i, j, s in cases]
+    identifiers = (*(f"ca{i + 1}" for i in range(I)), *(f"cb{j + 1}" for j in range(J)))
     return FiniteTask(
-        features=(
-            *(f"ca{i + 1}" for i in range(I)),
-            *(f"cb{j + 1}" for j in range(J)),
-            *(f"v{k + 1}" for k in range(K)),
-        ),
+        features=(*identifiers, *(f"v{k + 1}" for k in range(K))),
+        identifiers=identifiers,
         atoms=[
             [(f"ca{i + 1}", 1.0), (f"cb{j + 1}", 1.0), *((f"v{k + 1}", sign) for k, sign in enumerate(s))]
             for i, j, s in cases

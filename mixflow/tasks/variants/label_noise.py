@@ -4,9 +4,11 @@ import numpy as np
 
 from ...checks import real
 from ...errors import SpecError
-from ..finite import FiniteTask, finite_population
+from ...spec import recipe
+from ..finite import finite_population
 
 
+@recipe
 def label_noise(task, *, probability):
     """`task` with every label replaced by another one with the given probability, evenly among the other labels.
 
@@ -23,15 +25,11 @@ def label_noise(task, *, probability):
     kinds = np.unique(task.labels) if task.loss == "softmax" else np.array([1.0, -1.0])
     least = (len(kinds) - 1) / len(kinds)
     p = real("probability", probability, least=0, below=least, fix="beyond it the wrong label is the likelier one")
-    atoms, labels, chance, hard, names = [], [], [], [], []
-    for atom, label, q, difficult, name in zip(task.atoms, task.labels, task.probabilities, task.hard, task.names):
+    index, labels, share, names = [], [], [], []
+    for a, (label, name) in enumerate(zip(task.labels, task.names)):
         for given in (label, *kinds[kinds != label]):
-            atoms.append(atom)
+            index.append(a)
             labels.append(given)
-            chance.append(q * (1 - p if given == label else p / (len(kinds) - 1)))
-            hard.append(difficult)
+            share.append(1 - p if given == label else p / (len(kinds) - 1))
             names.append(name if given == label else f"{name} → {given:g}")
-    return FiniteTask(
-        features=task.features, atoms=atoms, labels=labels, probabilities=chance, gram=task.gram, hard=hard, names=names,
-        loss=task.loss,
-    )  # fmt: skip
+    return task.relisted(index, share, labels=labels, names=names)

@@ -3,15 +3,21 @@
 import itertools
 import math
 from collections import Counter
+from dataclasses import replace
 
 import numpy as np
 
 from ...checks import whole
 from ...errors import SpecError
-from ..finite import FiniteTask, finite_population
+from ...spec import recipe
+from ..finite import finite_population
 from ..mixture import ATOM_LIMIT, Mixture
 
+LARGEST = 4096  # of one kind of token in a sample
+TOKEN_LIMIT = 10**6  # in all atoms together
 
+
+@recipe
 def distractors(task, *, count=1, kinds=1):
     """`task` with `count` more tokens in every sample, each ±d_1, …, ±d_kinds with equal probability.
 
@@ -22,7 +28,7 @@ def distractors(task, *, count=1, kinds=1):
     ('c1 +v1 +d1 +d1', 'c1 +v1 +d1 -d1', 'c1 +v1 -d1 -d1')
     """
     task = finite_population("distractors", task)
-    count, kinds = whole("count", count, least=0), whole("kinds", kinds)
+    count, kinds = whole("count", count, least=0, most=LARGEST), whole("kinds", kinds, most=LARGEST)
     new = tuple(f"d{i + 1}" for i in range(kinds))
     taken = set(new) & set(task.features)
     if taken:
@@ -42,18 +48,17 @@ def distractors(task, *, count=1, kinds=1):
     F = len(task.features)
     gram = np.eye(F + kinds)
     gram[:F, :F] = task.gram
-    index = [a for a, _, _ in pairs]
-    return FiniteTask(
+    return task.relisted(
+        [a for a, _, _ in pairs],
+        [chance for _, _, chance in pairs],
         features=(*task.features, *new),
         atoms=[(*task.atoms[a], *extra) for a, extra, _ in pairs],
-        labels=task.labels[index],
-        probabilities=[task.probabilities[a] * chance for a, _, chance in pairs],
         gram=gram,
-        hard=task.hard[index],
-        loss=task.loss,
+        names=None,
     )
 
 
+@recipe
 def repeated(classes=2, *, signals=2, identifiers=1):
     """The mixture in which every signal stands `signals` times and the identifier `identifiers` times.
 
@@ -63,15 +68,17 @@ def repeated(classes=2, *, signals=2, identifiers=1):
     >>> repeated(1, signals=2).names
     ('c1 +v1 +v1', 'c1 -v1 -v1')
     """
-    signals, identifiers = whole("signals", signals), whole("identifiers", identifiers)
-    task = Mixture(classes=classes).population()
-    many = lambda name: identifiers if name.startswith("c") else signals  # noqa: E731
-    return FiniteTask(
-        features=task.features,
-        atoms=[[token for token in atom for _ in range(many(token[0]))] for atom in task.atoms],
-        labels=task.labels,
-        hard=task.hard,
-    )
+    signals, identifiers = whole("signals", signals, most=LARGEST), whole("identifiers", identifiers, most=LARGEST)
+    mixture = Mixture(classes=classes)
+    task = mixture.population()
+    tokens = len(task.atoms) * (identifiers + mixture.classes * signals)
+    if tokens > TOKEN_LIMIT:
+        raise SpecError(
+            f"signals = {signals}, identifiers = {identifiers} give {tokens} tokens, above {TOKEN_LIMIT}: take fewer."
+        )
+    many = {name: identifiers if name in task.identifiers else signals for name in task.features}
+    longer = [[token for token in atom for _ in range(many[token[0]])] for atom in task.atoms]
+    return replace(task, atoms=longer, names=None)
 
 
 def _orders(tokens):

@@ -5,10 +5,12 @@ from collections import Counter
 
 from ...checks import whole
 from ...errors import SpecError
+from ...spec import recipe
 from ..finite import FiniteTask
 from ..mixture import ATOM_LIMIT
 
 
+@recipe
 def multiclass(classes=2, *, values=3):
     """A sample holds c_k and one token v_j:x_j for every signal j, x_j = 0 … values-1; the label is x_k, the loss softmax.
 
@@ -18,12 +20,14 @@ def multiclass(classes=2, *, values=3):
     >>> multiclass(2, values=3).names[1]
     'c1 +v1:0 +v2:1'
     """
-    K, C = whole("classes", classes), whole("values", values, least=2)
+    K, C = whole("classes", classes, most=ATOM_LIMIT), whole("values", values, least=2, most=ATOM_LIMIT)
     if K > 30 or K * C**K > ATOM_LIMIT:
         raise SpecError(f"classes = {K} with values = {C} has {K}·{C}^{K} atoms, above the limit of {ATOM_LIMIT}.")
     cases = [(k, x) for k in range(K) for x in itertools.product(range(C), repeat=K)]
+    identifiers = tuple(f"c{k + 1}" for k in range(K))
     return FiniteTask(
-        features=(*(f"c{k + 1}" for k in range(K)), *(f"v{j + 1}:{x}" for j in range(K) for x in range(C))),
+        identifiers=identifiers,
+        features=(*identifiers, *(f"v{j + 1}:{x}" for j in range(K) for x in range(C))),
         atoms=[[(f"c{k + 1}", 1.0), *((f"v{j + 1}:{value}", 1.0) for j, value in enumerate(x))] for k, x in cases],
         labels=[x[k] for k, x in cases],
         hard=[not _wins(x[k], x) for k, x in cases],

@@ -1,18 +1,19 @@
 """Gaussian noise on every token: a sample of the mixture whose tokens are no longer finitely many."""
 
-from dataclasses import asdict, dataclass
-from functools import cached_property
+from dataclasses import dataclass
+from functools import cached_property, partial
 
 import numpy as np
 
-from ...checks import real, whole
+from ...checks import real, seed, whole
 from ...errors import SpecError
+from ...spec import Spec, setting
 from ..mixture import Mixture
 from ..tokens import Part, Tokens
 
 
 @dataclass(frozen=True)
-class NoisyMixture:
+class NoisyMixture(Spec, section="task", kind="noisy"):
     """The mixture with a Gaussian vector added to every token of every sample, drawn once.
 
     sigma         σ: the noise has independent coordinates N(0, σ²/d), so its expected squared length is σ², a token's is 1
@@ -26,28 +27,20 @@ class NoisyMixture:
     (16, 3, 8)
     """
 
-    sigma: float
-    classes: int = 2
-    samples: int = 256
-    test_samples: int = 256
-    dimension: int = 8
-    seed: int = 0
+    sigma: float = setting(check=partial(real, least=0))
+    classes: int = setting(2, whole)
+    samples: int = setting(256, partial(whole, most=10**6))
+    test_samples: int = setting(256, partial(whole, most=10**6))
+    dimension: int = setting(8, partial(whole, most=10**4))
+    seed: int = setting(0, seed)
 
-    def __post_init__(self):
-        put = lambda name, value: object.__setattr__(self, name, value)  # noqa: E731 (the dataclass is frozen)
-        put("sigma", real("sigma", self.sigma, least=0))
-        mixture = Mixture(classes=self.classes)
-        mixture.population()  # says so if there are too many atoms to list
-        put("classes", mixture.classes)
-        for name in ("samples", "test_samples"):
-            put(name, whole(name, getattr(self, name), most=10**6))
-        put("dimension", whole("dimension", self.dimension, most=10**4))
+    def check(self):
+        Mixture(classes=self.classes).population()  # says so if there are too many atoms to list
         if self.dimension < 2 * self.classes:
             raise SpecError(
                 f"dimension = {self.dimension} has no room for {self.classes} identifiers and as many signals: expected at "
                 f"least {2 * self.classes}; raise it or take fewer classes."
             )
-        put("seed", whole("seed", self.seed, least=0))
 
     @property
     def features(self):
@@ -84,11 +77,3 @@ class NoisyMixture:
     def population(self):
         """The token arrays."""
         return self.tokens
-
-    def spec(self):
-        """A JSON-ready description from which `from_spec` builds an equal task."""
-        return {"kind": "noisy", **asdict(self)}
-
-    @classmethod
-    def from_spec(cls, spec):
-        return cls(**{key: value for key, value in spec.items() if key != "kind"})

@@ -2,12 +2,14 @@
 
 import itertools
 
-from ...checks import real, whole
+from ...checks import listed, real, shown, whole
 from ...errors import SpecError
+from ...spec import recipe
 from ..finite import FiniteTask
 from ..mixture import ATOM_LIMIT
 
 
+@recipe
 def regression(classes=2, *, values=(-1.0, -0.5, 0.5, 1.0)):
     """A sample holds c_k and x_1 v_1, …, x_K v_K, each x_j one of `values`; the label is x_k, the loss (F − x_k)²/2.
 
@@ -16,18 +18,18 @@ def regression(classes=2, *, values=(-1.0, -0.5, 0.5, 1.0)):
     >>> regression(1, values=(0.5, 2)).labels.tolist()
     [0.5, 2.0]
     """
-    K = whole("classes", classes)
-    try:
-        values = tuple(real(f"values[{i}]", x) for i, x in enumerate(values))
-    except TypeError:
-        raise SpecError(f"values = {values!r}: expected a list of different numbers, for example (-1, 1).") from None
+    K = whole("classes", classes, most=ATOM_LIMIT)
+    given = listed("values", values, "a list of different numbers, for example (-1, 1)", most=ATOM_LIMIT)
+    values = tuple(real(f"values[{i}]", x) for i, x in enumerate(given))
     if len(values) < 2 or len(set(values)) != len(values) or 0 in values:
-        raise SpecError(f"values = {values!r}: expected at least two different numbers, none of them 0.")
+        raise SpecError(f"values = {shown(values)}: expected at least two different numbers, none of them 0.")
     if K > 30 or K * len(values) ** K > ATOM_LIMIT:
         raise SpecError(f"classes = {K} with {len(values)} values has {K}·{len(values)}^{K} atoms, above {ATOM_LIMIT}.")
     cases = [(k, x) for k in range(K) for x in itertools.product(values, repeat=K)]
+    identifiers = tuple(f"c{k + 1}" for k in range(K))
     return FiniteTask(
-        features=(*(f"c{k + 1}" for k in range(K)), *(f"v{k + 1}" for k in range(K))),
+        identifiers=identifiers,
+        features=(*identifiers, *(f"v{k + 1}" for k in range(K))),
         atoms=[[(f"c{k + 1}", 1.0), *((f"v{j + 1}", value) for j, value in enumerate(x))] for k, x in cases],
         labels=[x[k] for k, x in cases],
         hard=[abs(sum(x) / K - x[k]) > 1e-12 for k, x in cases],
