@@ -7,6 +7,7 @@ import numpy as np
 from .engines.forward import loss_of_each, margin, preactivation
 from .engines.positions import padded_tokens
 from .engines.symmetric import type_margin, type_preactivation
+from .jaxed import in_float64
 from .measure.floor import Samples
 from .measure.means import averages, mean, mean_accuracy
 from .measure.probes import PAIRS, answer_probe, identifier_attention, signal_probes
@@ -21,6 +22,7 @@ EXPAND_LIMIT = 6  # classes up to which a symmetric run is also written out feat
 MATRICES = ("A", "G_K", "G_Q")
 
 
+@in_float64
 def build(
     task,
     transformer,

@@ -4,7 +4,7 @@ Every Run carries it; stamp your own results alike. Raises nothing: what cannot 
 
 >>> import mixflow as mf
 >>> sorted(mf.provenance.provenance())
-['command', 'commit', 'hardware', 'precision', 'versions']
+['command', 'commit', 'compiler_options', 'hardware', 'precision', 'versions']
 """
 
 import functools
@@ -14,6 +14,8 @@ import pathlib
 import platform
 import shlex
 import sys
+
+from .jaxed import compiler_options
 
 __all__ = ["provenance", "threads", "versions"]
 
@@ -28,6 +30,7 @@ def provenance():
         "command": shlex.join([pathlib.Path(sys.argv[0]).name or "python", *sys.argv[1:]]),
         "hardware": json.dumps(_hardware()),
         "precision": "float64",
+        "compiler_options": json.dumps(compiler_options()),
     }
 
 

@@ -7,6 +7,7 @@ import numpy as np
 
 from .checks import real, whole
 from .errors import SpecError
+from .jaxed import in_float64
 from .methods.descent import GradientDescent
 from .methods.flow import GradientFlow
 from .methods.three_stage import ThreeStage
@@ -14,6 +15,7 @@ from .networks.transformer import Transformer
 from .training import train
 
 
+@in_float64
 def compare(task, transformer=None, *, until=200.0, learning_rates=(0.1, 0.05, 0.025), points=100, three_stage=None):
     """Run everything from the same start to time `until` and measure its distance from the flow.
 

@@ -2,6 +2,7 @@
 
 import functools
 import json
+import warnings
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -142,7 +143,8 @@ def packed(dataset):
 
 def open_dataset(path):
     """The dataset in `path`, in memory, after the checksum of the file's bytes was verified."""
-    dataset = sealed.dataset(sealed.read(path), path)
+    with warnings.catch_warnings():  # xarray adds a filter of its own whenever it reads
+        dataset = sealed.dataset(sealed.read(path), path)
     schema = dataset.attrs.get("mixflow_schema")
     if schema is None:
         raise StoreError(f"{path} holds no run: it was not written by Run.save.")

@@ -2,6 +2,7 @@
 
 from .checks import whole
 from .errors import SpecError
+from .jaxed import in_float64
 from .methods.flow import GradientFlow
 from .methods.three_stage import ThreeStage
 from .progress import Progress
@@ -12,6 +13,7 @@ from .running.many import run_many
 from .running.three_stage import run_three_stage
 
 
+@in_float64
 def train(task, transformer=None, method=None, *, model="auto", progress=False, on_save=None):
     """Train `transformer` on `task` by `method` and return the Run.
 
@@ -42,6 +44,7 @@ def train(task, transformer=None, method=None, *, model="auto", progress=False, 
     return run_descent(engine, task, transformer, method, start, progress=progress, on_save=on_save)
 
 
+@in_float64
 def extend(run, steps, *, progress=False):
     """Go on with a descent run for `steps` more steps; the result, a Run, is identical to one long run.
 
@@ -59,6 +62,7 @@ def extend(run, steps, *, progress=False):
     return extend_descent(run, whole("steps", steps), progress=progress)
 
 
+@in_float64
 def train_many(task, models, method=None, *, model="auto", progress=False):
     """Train many transformers on one task; returns one dataset with a leading `run` dimension.
 

@@ -8,6 +8,7 @@ import pytest
 import mixflow as mf
 from mixflow.cli import main
 from mixflow.engines.gram import Gram
+from mixflow.jaxed import Programs
 from mixflow.methods import descent
 from mixflow.paper.theory.claims import REGISTRY, Lab, evaluate
 from mixflow.paper.theory.finding import Finding, interval
@@ -27,7 +28,7 @@ def broken(monkeypatch):
     """Replace a method of the Gram engine; programs compiled from the sound one are put aside."""
 
     def replace(name, method):
-        monkeypatch.setattr(descent, "_programs", {})
+        monkeypatch.setattr(descent, "programs", Programs(8))
         monkeypatch.setattr(Gram, name, method)
 
     return replace

@@ -11,6 +11,8 @@ import pytest
 from mixflow.cli import main
 from mixflow.commands import NAMES
 
+pytestmark = pytest.mark.as_user
+
 
 def call(capsys, *words):
     try:

@@ -14,6 +14,8 @@ import mixflow as mf
 from mixflow.cli import _parser
 from mixflow.commands import NAMES
 
+pytestmark = pytest.mark.as_user
+
 ROOT = blocks.ROOT
 TEXTS = {page: (ROOT / page).read_text() for page in blocks.PAGES}
 INLINE = re.compile(r"(?<!`)`([^`\n]+)`(?!`)")

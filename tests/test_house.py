@@ -8,7 +8,7 @@ import mixflow as mf
 PACKAGE = Path(mf.__file__).parent
 # A room may import the rooms above it, never one below.
 PLAN = [
-    "lazy", "errors", "checks", "sealed", "spec", "jaxed", "progress", "provenance", "ctrl_c", "tasks", "networks",
+    "lazy", "errors", "checks", "sealed", "spec", "jaxed", "guest", "progress", "provenance", "ctrl_c", "tasks", "networks",
     "filippov", "engines",
     "methods", "measure", "dataset", "store", "running", "training", "side_by_side", "sweeping", "plot", "summary", "paper",
     "playground", "commands", "cli", "__main__",

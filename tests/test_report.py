@@ -9,6 +9,7 @@ import pytest
 
 import mixflow as mf
 from mixflow.cli import main
+from mixflow.jaxed import Programs
 from mixflow.paper import experiments
 from mixflow.paper.report import records
 from mixflow.paper.report.render import inline_svg, number
@@ -145,7 +146,7 @@ def test_a_broken_engine_fails_and_the_report_says_what(tmp_path, only_two, monk
     true = Symmetric.parameters
     flipped = lambda self, transformers, eta_w, eta_A: true(self, transformers, eta_w, -eta_A)  # noqa: E731
     monkeypatch.setattr(Symmetric, "parameters", flipped)
-    monkeypatch.setattr(descent, "_programs", {})
+    monkeypatch.setattr(descent, "programs", Programs(8))
     assert main(["reproduce", "--only", "simultaneous", "--out", str(tmp_path)]) == 1
     said = capsys.readouterr().out
     assert "FAILED  simultaneous: three stages, one after the other" in said

@@ -11,6 +11,8 @@ import mixflow as mf
 from mixflow.plot.run import plot_run
 from mixflow.summary import table
 
+pytestmark = pytest.mark.as_user
+
 PAGE = (Path(__file__).parent.parent / "docs" / "your-own.md").read_text()
 TASK, NETWORK = re.findall(r"^```python\n(.*?)^```", PAGE, re.S | re.M)
 

@@ -7,7 +7,7 @@ import numpy as np
 
 from ..checks import one_of
 from ..filippov import certify
-from ..jaxed import jax
+from ..jaxed import in_float64, jax, jit
 from ..tasks.symmetry import expand
 from .gated import flow, pack
 from .gram_field import gram_field
@@ -16,6 +16,7 @@ from .symmetric_field import symmetric_field
 NOBODY = (np.zeros(0, np.int64), np.zeros(0))  # no neuron slides
 
 
+@in_float64
 def field(task, transformer, model="gram"):
     """The field y' = f(y, gates) whose flow trains `transformer` on the population of `task`, as a `Field`.
 
@@ -64,10 +65,12 @@ class Field:
         """What the flow can prove about itself, as plain numbers: a tighter solution, and what must not move."""
         return certify(result)
 
+    @in_float64
     def velocities(self, states, gates):
         """(T, size) y' at states (T, size) with gates (T, n)."""
         return np.asarray(_velocities(self.gated.functions[1])(self.gated.device, states, gates))
 
+    @in_float64
     def shares(self, y, gates, sliding):
         """(k,) the gates λ of the neurons `sliding` that hold them at z = 0, the other gates as given."""
         index = self.gated.put_indices(sliding)
@@ -78,12 +81,14 @@ class Field:
         """The state of the "gram" model that a state of the "symmetric" one stands for."""
         return pack(**expand(self.unpack(y), self.task.classes))
 
+    @in_float64
     def masked(self, mask):
         """The field of a network whose scores are mask · A; mask has the shape of A."""
         surface = _masked(self.gated.surface, np.asarray(mask, float).tobytes(), np.shape(mask))
         return Field(replace(self.gated, surface=surface), self.task)
 
     @cached_property
+    @in_float64
     def derivatives(self):
         """Directional derivatives of the field and of z, by name (`Derivatives`)."""
         return Derivatives(self.gated)
@@ -107,7 +112,7 @@ def _velocities(evaluate):
         return evaluate(c, y, gates, *NOBODY).dy
 
     # One state after another: all at once, the atoms of K = 6 along a run would need gigabytes.
-    return J.jit(lambda c, states, gates: J.lax.map(lambda item: one(c, *item), (states, gates)))
+    return jit(lambda c, states, gates: J.lax.map(lambda item: one(c, *item), (states, gates)))
 
 
 class Derivatives:
@@ -126,6 +131,7 @@ class Derivatives:
 
     @staticmethod
     def _plain(function, device):
+        @in_float64
         def plain(*arguments):
             found = function(device, *arguments)
             return tuple(map(np.asarray, found)) if isinstance(found, tuple) else np.asarray(found)
@@ -158,4 +164,4 @@ def _compiled(z, evaluate):
     def push(c, y, gates, moves):
         return along(lambda gates: f(c, y, gates), gates, moves)
 
-    return {each.__name__: J.jit(each) for each in (field, sliding, shift, speed, push)}
+    return {each.__name__: jit(each) for each in (field, sliding, shift, speed, push)}

@@ -22,6 +22,7 @@ from ..checks import real
 from ..filippov import Field, solve
 from ..filippov.field import RIDGE, Evaluation, padded
 from ..jaxed import jax as configured
+from ..jaxed import jit
 from . import loss as losses
 
 SMALL = 4096  # multiplications in one matrix product
@@ -246,7 +247,7 @@ def _evaluation(surface, shape_w, f, kind):
         nobody = jnp.zeros(0, int)
         return evaluate(c, y, gates, nobody, jnp.zeros(0)).dy
 
-    return surface_of, evaluate, jax.jit(evaluate), velocity
+    return surface_of, evaluate, jit(evaluate, quick=True), velocity
 
 
 # --- the flow of a gated field ---------------------------------------------------------------------------------------------

@@ -2,11 +2,13 @@
 
 import numpy as np
 
+from ..jaxed import in_float64
 from .flow import follow
 
 TIGHTER = 0.01
 
 
+@in_float64
 def certify(result):
     """The certificate of a flow, as plain numbers: the same flow at a tolerance 100 times tighter, and what must not move.
 

@@ -11,6 +11,7 @@ from functools import lru_cache
 import numpy as np
 
 from ..jaxed import jax as configured
+from ..jaxed import jit
 
 STAGES, EXTRA = 12, 3
 TOTAL = STAGES + 1 + EXTRA
@@ -190,7 +191,7 @@ def program(z, evaluate):
         flat, path = jax.lax.while_loop(lambda carry: carry[0][again] > 0, attempt, (flat, path))
         return path, flat
 
-    return jax.jit(run)
+    return jit(run, quick=True)
 
 
 def _of_chosen(jnp, index, x):

@@ -18,6 +18,7 @@ import numpy as np
 
 from ..checks import listed
 from ..errors import SpecError
+from ..jaxed import host_call
 from ..jaxed import jax as configured
 
 # Relative; makes dependent surfaces (twins by symmetry) harmless, at the price of |dz/dt| ≤ RIDGE · |B| while sliding.
@@ -207,7 +208,6 @@ def _sliding(xp, base, columns, z, speeds):
 
 def _called(field, size):
     """surface and evaluate for JAX to compile around plain NumPy functions."""
-    jax = configured()
     g, c = field.n_gates, field.constants
 
     def z_of(y):
@@ -222,7 +222,7 @@ def _called(field, size):
         return (8 * (z_of(y + h * d) - z_of(y - h * d)) - (z_of(y + 2 * h * d) - z_of(y - 2 * h * d))) / (12 * h)
 
     def numbers(y, gates, index, real):
-        y, gates, index, real = (np.asarray(x) for x in (y, gates, index, real))
+        index = index.astype(int)
         base, z = y_of(y, gates), z_of(y)
         if len(index) == 0:
             return _smooth(np, base, z)
@@ -233,12 +233,11 @@ def _called(field, size):
 
     def evaluate(_, y, gates, index, real):
         s = len(index)
-        shapes = Evaluation((size,), (s,), (g,), (s,), (s, s), (s,))
-        kinds = Evaluation(*(jax.ShapeDtypeStruct(shape, np.float64) for shape in shapes))
-        return jax.pure_callback(numbers, kinds, y, gates, index, real, vmap_method="sequential")
+        shapes = (size,), (s,), (g,), (s,), (s, s), (s,)
+        return Evaluation(*host_call(numbers, shapes, y, gates, index, real))
 
     def surface(_, y):
-        return jax.pure_callback(z_of, jax.ShapeDtypeStruct((g,), np.float64), y, vmap_method="sequential")
+        return host_call(lambda y: (z_of(y),), ((g,),), y)[0]
 
     return surface, evaluate
 

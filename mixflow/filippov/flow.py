@@ -7,6 +7,7 @@ import numpy as np
 from ..checks import real
 from ..ctrl_c import patient_ctrl_c
 from ..errors import DivergedError, SpecError
+from ..jaxed import in_float64
 from ..progress import Progress
 from .field import prepare
 from .gates import NAMES, ChatteringError
@@ -14,6 +15,7 @@ from .result import Result
 from .walk import Walk
 
 
+@in_float64
 def solve(
     field, y0, until, *, start=0.0, rtol=1e-9, atol=None, save_at=None, keep_events=False, stop=None, progress=False,
     on_save=None, dense=True,

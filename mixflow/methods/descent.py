@@ -1,6 +1,5 @@
 """Gradient descent in chunks: one compiled program serves any number of steps, shows progress and can stop anywhere."""
 
-import threading
 import time
 from dataclasses import dataclass, field
 from functools import partial
@@ -9,7 +8,7 @@ import numpy as np
 
 from ..checks import real, seed, whole
 from ..ctrl_c import patient_ctrl_c
-from ..jaxed import jax
+from ..jaxed import jax, jit, programs
 from ..spec import Spec, setting
 
 STEP_LIMIT = 10**15  # beyond it steps could no longer be told apart in float64 time
@@ -128,11 +127,8 @@ def descend(
     return history
 
 
-_programs, _compiling = {}, threading.Lock()
-
-
 def _program(model):
-    """The compiled `record(state, parameters, first, saves, stride)` of this model, kept for the life of the process."""
+    """The compiled `record(state, parameters, first, saves, stride)` of this model."""
     J = jax()
     lax, jnp = J.lax, J.numpy
 
@@ -149,10 +145,7 @@ def _program(model):
 
         return lax.fori_loop(0, saves, save, (state, buffers))
 
-    with _compiling:
-        if model.key not in _programs:
-            _programs[model.key] = J.jit(record)
-        return _programs[model.key]
+    return programs.get(model.key, lambda: jit(record))
 
 
 def _find_divergence(model, history, before, part, at, stride, record, parameters):

@@ -11,6 +11,7 @@ import numpy as np
 from ..dataset import SCHEMA_VERSION, build
 from ..errors import DivergedError, SpecError
 from ..filippov.gates import ChatteringError
+from ..jaxed import in_float64
 from ..methods.descent import descend
 from ..methods.flow import SAVES, GradientFlow
 from ..methods.three_stage import ThreeStage, Until
@@ -83,7 +84,7 @@ def _in_threads(function, items):
     """Ordered results; on Ctrl-C what has not begun is dropped."""
     pool = concurrent.futures.ThreadPoolExecutor(min(len(items), os.cpu_count() or 1))
     try:
-        return list(pool.map(function, items))
+        return list(pool.map(in_float64(function), items))
     finally:
         pool.shutdown(wait=True, cancel_futures=True)
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..jaxed import jax
+from ..jaxed import in_float64, jax
 from .fields import STEPWISE
 from .work import one_thread, run_batch
 
@@ -51,6 +51,7 @@ def calibrate(plan, client, kinds):
     return Measured(ready, found)
 
 
+@in_float64
 def get_ready():
     """What a worker does before its first batch: load the libraries, start the compiler."""
     one_thread()
@@ -115,6 +116,7 @@ def _shortened(job, share):
     return {**job, "method": {**method, "until": method["until"] * share}}
 
 
+@in_float64
 def _first_and_again(job):
     """Seconds a first call takes beyond a later one, and the later one's.
 

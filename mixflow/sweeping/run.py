@@ -12,6 +12,7 @@ from importlib import metadata
 import numpy as np
 
 from ..errors import Interrupted, StoreError
+from ..guest import unchanged
 from ..progress import Progress
 from ..provenance import provenance
 from ..store import write_whole
@@ -30,6 +31,7 @@ VERSIONS = ("mixflow", "jax", "jaxlib", "numpy")  # what decides the bits of a r
 LOG_SECONDS = 30  # between progress lines when stderr is a file
 
 
+@unchanged()
 def sweep(
     description, out, *, workers=None, scheduler=None, tls_ca=None, tls_cert=None, tls_key=None, dashboard=None,
     max_core_hours=100.0, force=False, progress=False,

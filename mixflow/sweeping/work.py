@@ -14,6 +14,7 @@ import time
 import numpy as np
 
 from ..errors import SpecError
+from ..jaxed import in_float64
 from ..measure.floor import Samples, above_least
 from ..measure.seeds import BOUNDARIES
 from ..measure.separability import feature_margin
@@ -49,6 +50,7 @@ def attempt(job):
         return "failed", f"{type(error).__name__}: {text}"[:500], not isinstance(error, SpecError)
 
 
+@in_float64
 def run_batch(job):
     """The part file of a batch: its bytes, their SHA-256, and the seconds it took."""
     began = time.perf_counter()
