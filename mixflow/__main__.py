@@ -1,7 +1,14 @@
-"""`python -m mixflow`."""
+"""The program: `mixflow …` and `python -m mixflow …`. Only a program may take Ctrl-C; importing this file makes it one."""
 
+import signal
 import sys
+
+from .ctrl_c import leave
+
+if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+    signal.signal(signal.SIGINT, leave)  # before anything slow is imported
 
 from .cli import main
 
-sys.exit(main())
+if __name__ == "__main__":
+    sys.exit(main())

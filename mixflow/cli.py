@@ -1,45 +1,65 @@
 """The command line: thin, flags -> the same calls a script would make."""
 
 import argparse
+import contextlib
+import os
 import sys
 from importlib import import_module
 
 from .commands import NAMES
-from .commands.common import BAD_INPUT, DONE, INTERRUPTED
+from .commands.common import BAD_INPUT, DONE, INTERRUPTED, say
+from .ctrl_c import work_begins
+from .errors import Interrupted, MixflowError
 
 
 def main(arguments=None):
     """Run one command; returns the exit code."""
-    from .errors import Interrupted, MixflowError
-
-    parser = _parser()
+    arguments = sys.argv[1:] if arguments is None else arguments
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:  # closed by the shell; whoever opens a file next must not become it
+            setattr(sys, name, open(os.devnull, "w"))  # noqa: SIM115 (for the life of the program)
+    parser = _parser(arguments)
     options, unknown = parser.parse_known_args(arguments)
     if unknown:
         _refuse(unknown, getattr(options, "parser", parser))
     if not hasattr(options, "command"):
         parser.print_help()
         return DONE
+    if options.name != "train":  # which says by itself when there is something to keep
+        work_begins()
     try:
-        return options.command(options)
+        code = options.command(options)
+        sys.stdout.flush()
+        return code
+    except BrokenPipeError:  # the reader of our output went away, for example `| head`
+        _forget_output()
+        return DONE
     except MixflowError as error:
-        print(f"mixflow {options.name}: {error}", file=sys.stderr)
+        say(f"mixflow {options.name}: {error}")
+        return BAD_INPUT
+    except OSError as error:  # of print: files have their own StoreError
+        _forget_output()
+        say(f"mixflow {options.name}: cannot write the output: {error.strerror or error}; send it to another place.")
         return BAD_INPUT
     except Interrupted as stopped:
-        print(f"\nmixflow {options.name}: {stopped}", file=sys.stderr)
+        say(f"\nmixflow {options.name}: {stopped}")
         return INTERRUPTED
     except KeyboardInterrupt:
-        print(f"\nmixflow {options.name}: interrupted.", file=sys.stderr)
+        say(f"\nmixflow {options.name}: interrupted.")
         return INTERRUPTED
-    except BrokenPipeError:  # the reader of our output went away, for example `| head`
-        sys.stderr.close()
-        return DONE
+
+
+def _forget_output():
+    """Python flushes stdout once more when it ends, and would fail once more."""
+    with contextlib.suppress(OSError, ValueError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 class _Parser(argparse.ArgumentParser):
     """Bad usage in one line that names the fix."""
 
     def error(self, message):
-        print(f"{self.prog}: {message}; see {self.prog} --help.", file=sys.stderr)
+        say(f"{self.prog}: {' '.join(message.split())}; see {self.prog} --help.")
         sys.exit(BAD_INPUT)
 
 
@@ -51,7 +71,8 @@ def _refuse(unknown, parser):
     parser.error(f"unrecognized arguments: {' '.join(unknown)}{nearest(unknown[0], flags)}")
 
 
-def _parser():
+def _parser(arguments=NAMES):
+    """The parser of all commands; only the one that is called gets its flags, so that the others import nothing."""
     from . import __version__
 
     parser = _Parser(
@@ -70,7 +91,7 @@ def _parser():
             epilog=f"example: {module.EXAMPLE}",
             formatter_class=_Help,
         )
-        for words, settings in module.flags():
+        for words, settings in module.flags() if name in arguments else ():
             command.add_argument(*words, **settings)
         command.set_defaults(command=module.run, name=name, parser=command)
     return parser

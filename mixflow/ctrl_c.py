@@ -1,8 +1,27 @@
-"""Ctrl-C that waits for the compiled call under way, so that it is never lost inside one."""
+"""Ctrl-C that is never lost: at once while a program starts, between two compiled calls while it works."""
 
 import contextlib
+import os
 import signal
 import threading
+
+INTERRUPTED = 130
+
+
+def leave(number, frame):
+    """The handler of a program that is starting: nothing is worth keeping yet, so it ends at once.
+
+    An exception would not do: raised inside an import or a callback of the compiler it is printed or swallowed.
+    """
+    with contextlib.suppress(OSError):
+        os.write(2, b"\nmixflow: interrupted.\n")
+    os._exit(INTERRUPTED)
+
+
+def work_begins():
+    """Python's own handler again, if `leave` was there: from here on a KeyboardInterrupt finds somebody who keeps the work."""
+    if threading.current_thread() is threading.main_thread() and signal.getsignal(signal.SIGINT) is leave:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @contextlib.contextmanager
@@ -23,6 +42,7 @@ def patient_ctrl_c():
         if came:
             raise KeyboardInterrupt
 
+    work_begins()
     ours = threading.current_thread() is threading.main_thread() and (
         signal.getsignal(signal.SIGINT) is signal.default_int_handler
     )

@@ -40,7 +40,7 @@ def setting(default=MISSING, check=None, *, flag=True, key=None):
 
     default  its value if it is not given; None then also stands for "not given", and is not checked. A Spec may be one
     check    a function of (name, value) that returns the value as it is kept or raises SpecError, e.g. `whole`
-    flag     the name of its flag; True takes the field's own, False makes none
+    flag     whether it has a flag of its own on the command line
     key      its name in tables, where that is not the field's own
     """
     return dataclasses.field(default=default, metadata={"check": check, "flag": flag, "key": key})
@@ -131,7 +131,7 @@ class Field:
     name: str
     default: object
     help: str = ""
-    flag: str | None = None
+    flag: bool = True
     section: str | None = None
 
 
@@ -158,8 +158,7 @@ def _key(field):
 
 def _field(field, text):
     default = field.default if field.default_factory is MISSING else field.default_factory()
-    flag, check = field.metadata.get("flag"), field.metadata.get("check")
-    flag = f"--{field.name.replace('_', '-')}" if flag is True else flag or None
+    flag, check = field.metadata.get("flag", True), field.metadata.get("check")
     return Field(_key(field), field.name, default, text.get(field.name, ""), flag, getattr(check, "section", None))
 
 

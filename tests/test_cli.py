@@ -1,5 +1,6 @@
 """The command line: exit codes, one-line errors, JSON that a program can read."""
 
+import contextlib
 import json
 import os
 import signal
@@ -82,24 +83,38 @@ def test_train_draws(capsys, tmp_path, suffix):
     ("words", "says"),
     [
         ("train --classes 0", "classes = 0"),
-        ("train --classes two", "invalid int value"),
+        ("train --classes two", "classes = 'two'"),
         ("train --width 0", "width = 0"),
-        ("train --width wide", "not a whole number or inf"),
+        ("train --width wide", "width = 'wide': expected a whole number"),
         ("train --omega nan", "omega = nan"),
         ("train --learning-rate 0", "learning_rate = 0"),
         ("train --learning-rate -1", "learning_rate = -1"),
         ("train --priors 0.5,0.6", "priors sum to 1.1"),
-        ("train --priors a,b", "not a list of numbers"),
+        ("train --priors a,b", "priors[0] = 'a': expected a finite number"),
         ("train --classes 20 --width 8", "limit of 4096"),
         ("train --width 8 --learning-rate 300", "diverged at step"),
-        ("train --stpes 3", "unrecognized arguments: --stpes 3; did you mean '--steps'; see mixflow train --help"),
+        ("train --stpes 3", "unrecognized arguments: --stpes; did you mean '--steps'; see mixflow train --help"),
         ("train --classes 1000000000", "expected a whole number from 1 to 100000"),
         ("construct --classes 1000000000", "expected a whole number from 2 to 100000"),
         ("train --out no/such/folder/run.nc", "does not exist"),
-        ("train --out .", "it is a folder"),
+        ("train --out .", "a folder stands there"),
         ("train --plot picture.docx --steps 5", "docx"),
         ("info missing.nc", "cannot read missing.nc"),
         ("fly", "invalid choice: 'fly'"),
+        ("train --out /dev/null", "a device stands there"),
+        ("train --plot /dev/null", "a device stands there"),
+        ("info /dev/zero", "it is a device"),
+        ("info .", "it is a folder"),
+        ("train --until 5", "method.'until' is unknown"),
+        ("train --neurons 5", "add --three-stage"),
+        ("train --three-stage --neurons soon:5", "quantity = 'soon'"),
+        ("train --set classes=3", "dotted name"),
+        ("train --set task.classes", "NAME=VALUE"),
+        ("train --set task.classes.more=3", "classes = {'more': 3}"),
+        ("train missing.toml", "cannot read missing.toml"),
+        ("train . --steps 5", "it is a folder"),
+        (f"train --out {'x' * 300}", "File name too long"),
+        ("train --network vanilla --omega 3", "transformer.'omega' is unknown"),
     ],
 )
 def test_bad_usage_is_one_line_and_exit_code_2(capsys, words, says, tmp_path, monkeypatch):
@@ -153,3 +168,106 @@ def test_help_imports_nothing_heavy():
     code += "print([m for m in ('numpy', 'jax', 'xarray', 'scipy', 'matplotlib', 'pandas') if m in sys.modules])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.splitlines()[-1] == "[]"
+
+
+SPEC = """
+name = "one run"
+model = "gram"
+
+[task]
+kind = "label_noise"
+probability = 0.1
+task = { kind = "coherent", coherence = 0.3, pairs = "own" }
+
+[transformer]
+width = 16
+
+[method]
+kind = "three-stage"
+neurons = 5
+attention = { quantity = "feature_margin", threshold = 0.01, limit = 5 }
+converge = 5
+method = { kind = "descent", save_every = 5 }
+"""
+
+
+def test_train_takes_a_file_and_flags_that_change_it(capsys, tmp_path):
+    import mixflow as mf
+
+    path = tmp_path / "run.toml"
+    path.write_text(SPEC)
+    code, out, _ = call(capsys, "train", str(path), "--seed", "3", "--learning-rate", "0.2", "--json")
+    assert code == 0
+    found = json.loads(out)["spec"]
+    assert found["model"] == "gram"
+    assert (found["transformer"]["width"], found["transformer"]["seed"]) == (16, 3)
+    assert found["method"]["method"]["learning_rate"] == 0.2
+    assert found["method"]["method"]["save_every"] == 5
+    task = mf.variants.label_noise(mf.variants.coherent(2, coherence=0.3, pairs="own"), probability=0.1)
+    assert found["task"] == task.spec()
+    code, out, _ = call(capsys, "train", str(path), "--method", "flow", "--json")
+    assert json.loads(out)["spec"]["method"]["method"]["kind"] == "flow"
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "--set task.kind=regression --width 8",
+        '--set task={kind="sample",n=40,seed=1} --width 8',
+        "--method optimizer --rule adam --learning-rate 0.01 --width 8",
+        "--network vanilla --width 4 --layers 2",
+        "--classes 3 --priors 0.2,0.3,0.5 --width 8 --tie-values --batch-size 4",
+    ],
+)
+def test_train_reaches_every_task_network_and_method(capsys, words):
+    code, out, err = call(capsys, "train", *words.split(), "--steps", "20", "--json")
+    assert code == 0, err
+    assert json.loads(out)["step"] == 20
+
+
+def program(words, **settings):
+    return subprocess.Popen([sys.executable, "-m", "mixflow", *words], text=True, **settings)
+
+
+@pytest.mark.parametrize(
+    ("out", "err", "code"), [("/dev/full", None, 2), (None, "/dev/full", 0), ("/dev/full", "/dev/full", 2)]
+)
+def test_output_that_cannot_be_written_is_no_traceback(out, err, code):
+    streams = {"stdout": out, "stderr": err}
+    with contextlib.ExitStack() as stack:
+        opened = {
+            name: stack.enter_context(open(path, "w")) if path else subprocess.PIPE for name, path in streams.items()
+        }
+        process = program(["train", "--steps", "5"], **opened)
+        said = "".join(text or "" for text in process.communicate(timeout=60))
+    assert process.returncode == code
+    assert "Traceback" not in said
+    assert "Exception" not in said
+
+
+@pytest.mark.parametrize("closed", ["1", "2", "1>&- 2"])
+def test_closed_streams(closed, tmp_path):
+    command = f"'{sys.executable}' -m mixflow train --steps 5 --out run.nc {closed}>&-"
+    done = subprocess.run(["sh", "-c", command], capture_output=True, text=True, cwd=tmp_path)
+    assert done.returncode == 0, done
+    assert "Traceback" not in done.stdout + done.stderr
+    assert os.listdir(tmp_path) == ["run.nc"]
+    done = subprocess.run(
+        ["sh", "-c", f"'{sys.executable}' -m mixflow train --classes 0 {closed}>&-"], capture_output=True
+    )
+    assert done.returncode == 2
+
+
+@pytest.mark.parametrize("after", [0.0, 0.05, 0.2, 0.5, 1.0, 1.5])
+def test_ctrl_c_while_it_starts_is_never_lost(after, tmp_path):
+    words = f"train --width 64 --steps 900000000 --save-every 1000000 --out {tmp_path / 'run.nc'}".split()
+    code = (
+        "import os, sys, threading, mixflow.__main__ as program\n"
+        f"threading.Timer({after}, os.kill, (os.getpid(), 2)).start()\n"
+        f"sys.exit(program.main({words!r}))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=100)
+    assert done.returncode == 130, done
+    assert "interrupted" in done.stderr
+    assert "Traceback" not in done.stderr
+    assert set(os.listdir(tmp_path)) <= {"run.nc"}

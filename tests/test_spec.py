@@ -183,14 +183,14 @@ def test_a_class_declares_its_fields_once(monkeypatch):
         """A whole."""
 
         inner: Inner = setting(Inner(), part("method", "inner"))
-        other: int | None = setting(None, whole, key="another", flag="--more")
+        other: int | None = setting(None, whole, key="another", flag=False)
 
         def check(self):
             if self.other == 13:
                 raise mf.SpecError("other = 13: expected another one.")
 
     assert spec.fields("method", "inner")["size"].help == "how large it is"
-    assert spec.fields("task", "outer")["another"].flag == "--more"
+    assert spec.fields("task", "outer")["another"].flag is False
     assert Outer(Inner(2), 3).spec() == {"kind": "outer", "inner": {"kind": "inner", "size": 2}, "another": 3}
     assert build("task", {"kind": "outer", "inner": {"kind": "inner", "size": 2}, "another": 3}) == Outer(Inner(2), 3)
     for wrong in ({"inner": {"size": 0}}, {"inner": 5}, {"another": 13}, {"other": 1}):

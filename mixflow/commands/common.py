@@ -1,9 +1,7 @@
 """What several commands share: exit codes, flags, the parsing of values, printing."""
 
-import argparse
+import contextlib
 import json
-import math
-import pathlib
 import sys
 
 DONE, FAILED, BAD_INPUT, INTERRUPTED = 0, 1, 2, 130
@@ -11,20 +9,10 @@ DONE, FAILED, BAD_INPUT, INTERRUPTED = 0, 1, 2, 130
 JSON = [(["--json"], {"action": "store_true", "help": "print one JSON object instead of a table"})]
 
 
-def width(text):
-    if text in ("inf", "infinity", "∞"):
-        return math.inf
-    try:
-        return int(text)
-    except ValueError:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number or inf") from None
-
-
-def numbers(text):
-    try:
-        return [float(word) for word in text.split(",")]
-    except ValueError:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a list of numbers like 0.5,0.5") from None
+def say(text):
+    """A line on stderr; where nobody can read it, that is no reason to fail."""
+    with contextlib.suppress(OSError, ValueError):
+        print(text, file=sys.stderr, flush=True)
 
 
 def check_writable(path, suffixes=None):
@@ -32,13 +20,12 @@ def check_writable(path, suffixes=None):
     import os
 
     from ..errors import StoreError
+    from ..sealed import writable
 
     if path is None:
         return
-    path = pathlib.Path(path)
+    path = writable(path)
     folder = path.parent
-    if path.is_dir():
-        raise StoreError(f"cannot write {path}: it is a folder; name a file in it.")
     if suffixes and path.suffix not in suffixes:
         raise StoreError(f"cannot write {path}: its name must end in {', '.join(suffixes)}.")
     if not folder.is_dir():

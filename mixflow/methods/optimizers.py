@@ -28,7 +28,7 @@ class Optimizer(Spec, section="method", kind="optimizer"):
     5.0
     """
 
-    kind: str = setting(check=partial(one_of, choices=KINDS), key="rule", flag="--rule")
+    kind: str = setting(check=partial(one_of, choices=KINDS), key="rule")
     learning_rate: float = setting(0.1, partial(real, above=0))
     steps: int = setting(20_000, partial(whole, most=STEP_LIMIT))
     save_every: int = setting(10, partial(whole, most=STEP_LIMIT))
