@@ -17,6 +17,7 @@ from .dop853_program import (
     LOOK,
     SEEK,
     SHARE_SAMPLES,
+    SHARE_SLACK,
     SMALLEST,
     STEPS,
     TOTAL,
@@ -28,7 +29,7 @@ from .dop853_program import (
 )
 from .field import Evaluation, padded
 
-__all__ = ["SMALLEST", "STEPS", "Z_SAMPLES", "Mode", "Steps", "advance", "first_size", "locate", "look"]
+__all__ = ["SHARE_SLACK", "SMALLEST", "STEPS", "Z_SAMPLES", "Mode", "Steps", "advance", "first_size", "locate", "look"]
 
 
 @dataclass(frozen=True, eq=False)

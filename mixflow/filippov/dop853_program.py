@@ -19,6 +19,9 @@ Z_SAMPLES = np.arange(1, 9) / 8  # where a step looks for a crossing of z = 0, a
 # and for a sliding gate λ leaving [0, 1], which costs an evaluation each
 SHARE_SAMPLES = np.array([0.25, 0.5, 0.75, 1.0])
 SAFETY, LEAST, MOST = 0.9, 0.2, 10.0  # step size control, as in SciPy
+SHARE_SLACK = (
+    1e-9  # how far a λ that has only just begun to slide may be outside [0, 1], until it was seen inside by as much
+)
 SMALLEST = 2e-15  # a step this small, relative to t, no longer changes t
 STEPS = 8  # accepted steps in one call, at most; a K = 2 flow has 7 between two events
 MOST_ROUNDS = 160  # of a search: enough for bisection alone
@@ -214,6 +217,8 @@ def _crossing(jnp, field, now, at, shares):
         if len(index) and j % 2 == 1:  # λ is sampled at every second point
             out = jnp.maximum(-shares[j // 2], shares[j // 2] - 1)
             over = over | jnp.any((out > _of_chosen(jnp, index, slack)) & (real > 0))
+            inside = (index[:, None] == jnp.arange(len(side))) & ((out < -SHARE_SLACK) & (real > 0))[:, None]
+            slack = jnp.where(jnp.any(inside, axis=0), 0.0, slack)
         slack = jnp.where((side != 0) & (beyond < -now["touch"]), 0.0, slack)
     return over, slack, jnp.max(jnp.where(side == 0, jnp.abs(at[-1]), 0.0))
 

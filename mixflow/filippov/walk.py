@@ -176,10 +176,10 @@ class Walk:
         sliding = self.smooth.sliding
         beyond = self.smooth.side * steps.z
         if len(sliding):
-            beyond[:, sliding] = -0.5
+            beyond[:, sliding] = -dop853.SHARE_SLACK / 2  # neither beyond nor clear
             beyond[1::2, sliding] = np.maximum(-steps.share, steps.share - 1)  # λ was sampled at every second point
-        # A gate's slack ends once it was seen clear of its surface; slacks[j] is in force before sample j.
-        clear = (beyond < -self.touch) & (self.mode != SLIDING)
+        # A gate's slack ends once it was seen clear of its surface, or of the ends of [0, 1]; slacks[j] holds before sample j.
+        clear = beyond < -np.where(self.mode == SLIDING, dop853.SHARE_SLACK, self.touch)
         cleared = np.logical_or.accumulate(np.concatenate([np.zeros_like(clear[:1]), clear]))
         slacks = np.where(cleared, 0.0, self.slack)
         j = np.flatnonzero((beyond > slacks[:-1]).any(axis=1))[0]
@@ -239,7 +239,7 @@ class Walk:
         # where it is by more than rounding before that counts as another event.
         beyond = np.where(self.mode == OFF, z, -z)
         self.slack = np.where(beyond < -self.touch, 0.0, np.maximum(beyond, 0) + self.touch)
-        self.slack[sliding] = EDGE / 10
+        self.slack[sliding] = dop853.SHARE_SLACK
 
     def _guard(self):
         self.decisions.append(self.t)
