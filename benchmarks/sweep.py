@@ -26,7 +26,7 @@ import numpy as np
 import psutil
 
 from mixflow.sweeping.cluster import Place
-from mixflow.sweeping.manifest import DONE, Manifest, part_path
+from mixflow.sweeping.manifest import DONE, Manifest
 from mixflow.sweeping.plan import Plan
 from mixflow.sweeping.run import price, sweep
 from mixflow.sweeping.spec import Sweep
@@ -81,13 +81,13 @@ def timed(description, **more):
         cores.over.set()
         cores.join()
         plan, workers = result.plan, Place().cores
-        lines = [json.loads(line) for line in (Path(folder) / "manifest.jsonl").read_text().splitlines()]
+        rows = result.manifest.times()
     # Each worker's first batch waits for libraries and programs: those are the ones that began first.
-    firsts = sorted(lines, key=lambda line: line["at"] - line["seconds"])[:workers]
-    ready, end = max(line["at"] for line in firsts), lines[-1]["at"]
-    later = [line for line in lines if line["at"] > ready]
+    firsts = sorted(rows, key=lambda row: row[1] - row[2])[:workers]
+    ready, end = max(at for _, at, *_ in firsts), rows[-1][1]
+    later = [batch for batch, at, *_ in rows if at > ready]
     found = {"runs": plan.runs, "wall": wall, "workers": workers, "steady": end - ready}
-    found["steady_runs"] = sum(plan.size(line["batch"]) for line in later)
+    found["steady_runs"] = sum(plan.size(batch) for batch in later)
     found["core_share"] = cores.between(began, began + wall) / (wall * workers)
     found["steady_core_share"] = cores.between(ready, end) / ((end - ready) * workers) if later else None
     return found
@@ -203,26 +203,24 @@ def million(options):
     plan = Plan(Sweep(slice_of_the_sweep(10**6, steps=100) | {"output": {"batch": options.batch}}))
     planned = time.perf_counter() - began
     content = b"x" * 2000  # a simulated part
-    digest = hashlib.sha256(content).hexdigest()
+    digest = hashlib.sha256(content).digest()
     with tempfile.TemporaryDirectory() as folder:
-        line = '{"batch": %d, "sha256": "' + digest + '", "bytes": 2000, "seconds": 0.1, "at": 1.0}\n'
-        with open(Path(folder) / "manifest.jsonl", "w") as file:
-            file.writelines(line % batch for batch in range(plan.batches))
+        manifest = Manifest.create(folder, {})
+        began = time.perf_counter()
         for batch in range(plan.batches):
-            path = part_path(folder, batch)
-            if batch % 1000 == 0:
-                path.parent.mkdir(parents=True)
-            path.write_bytes(content)
+            manifest.finish(batch, content, digest, 0.1, True)
+        written = time.perf_counter() - began
         before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
         began = time.perf_counter()
-        manifest = Manifest(folder, plan.batches).scan()
-        damaged = manifest.verify()
+        state, damaged = manifest.state(plan.batches), manifest.verify()
         scanned = time.perf_counter() - began
         grown = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
+        manifest.close()
     assert not damaged
-    assert (manifest.state == DONE).all()
+    assert (state == DONE).all()
     return {
-        "runs": plan.runs, "batches": plan.batches, "plan_seconds": planned, "scan_and_verify_seconds": scanned,
+        "runs": plan.runs, "batches": plan.batches, "plan_seconds": planned, "write_seconds": written,
+        "scan_and_verify_seconds": scanned,
         "peak_memory_mb": (before + grown) / 1e3, "memory_of_the_scan_mb": grown / 1e3,
     }  # fmt: skip
 

@@ -3,8 +3,8 @@
     python benchmarks/sweep_kills.py [--kills 20] [--seed 0]
 
 An uninterrupted sweep is the reference. A second one is killed again and again with SIGKILL: first a worker each time, then
-the client, then everything at once; each time the same command is given again. At the end every part file must equal the
-reference's, and no batch may have been run again after its line was in the manifest.
+the client, then everything at once; each time the same command is given again. At the end every batch must equal the
+reference's, and no batch may have been lost or run again after it was in the manifest.
 """
 
 import argparse
@@ -19,6 +19,9 @@ import time
 from pathlib import Path
 
 import psutil
+
+from mixflow.errors import StoreError
+from mixflow.sweeping.manifest import Manifest
 
 SPEC = """
 transformer.width = 16
@@ -45,15 +48,17 @@ def workers(client):
 
 
 def finished(out):
-    """How many lines the manifest has."""
-    path = out / "manifest.jsonl"
-    return path.read_bytes().count(b"\n") if path.exists() else 0
+    """{batch: when it was finished}, from the manifest."""
+    try:
+        return {batch: at for batch, at, *_ in Manifest(out).times()}
+    except StoreError:  # killed before it began
+        return {}
 
 
 def strike(client, out, what, rng):
     """Wait until a batch or two are done, then a random moment more, then kill."""
-    before, goal = finished(out), rng.choice((0, 0, 1, 2))
-    while client.poll() is None and finished(out) < before + goal:
+    before, goal = len(finished(out)), rng.choice((0, 0, 1, 2))
+    while client.poll() is None and len(finished(out)) < before + goal:
         time.sleep(0.01)
     time.sleep(rng.uniform(0, 3))
     if client.poll() is not None:
@@ -80,6 +85,7 @@ def main():
         spec.write_text(SPEC)
         assert start(spec, reference).wait() == 0
         counts, client = dict.fromkeys(("worker", "client", "everything"), 0), None
+        before, kept = {}, True
         while sum(counts.values()) < options.kills:
             share = sum(counts.values()) / options.kills
             what = "worker" if share < 0.5 else "client" if share < 0.8 else "everything"
@@ -88,17 +94,23 @@ def main():
                     raise SystemExit("sweep_kills: the sweep was over before the kills were: make it longer")
                 client = start(spec, out)
             counts[what] += strike(client, out, what, rng)
+            now = finished(out)
+            kept, before = kept and before.items() <= now.items(), now
         if client.poll() is not None:
             client = start(spec, out)
         code = client.wait()
-        parts = {path.relative_to(reference): path.read_bytes() for path in reference.glob("parts/*/*.npz")}
-        same = all((out / name).read_bytes() == content for name, content in parts.items())
-        lines = [json.loads(line)["batch"] for line in (out / "manifest.jsonl").read_text().splitlines()]
+        kept = kept and before.items() <= finished(out).items()
+        parts = dict(Manifest(reference).parts())
+        same = bool(parts) and None not in parts.values() and dict(Manifest(out).parts()) == parts
     result = {
-        "kills": counts, "exit_code": code, "batches": len(parts), "bit_identical": same, "repeated": len(lines) - len(set(lines))
-    }  # fmt: skip
+        "kills": counts,
+        "exit_code": code,
+        "batches": len(parts),
+        "bit_identical": same,
+        "none_lost_or_repeated": kept,
+    }
     print(json.dumps(result) if options.json else "\n".join(f"{name}: {value}" for name, value in result.items()))
-    if code or not same or result["repeated"] or len(set(lines)) != len(parts):
+    if code or not same or not kept:
         sys.exit("sweep_kills: a killed sweep did not end like the reference.")
 
 

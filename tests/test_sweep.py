@@ -1,7 +1,12 @@
 """Sweeps without a cluster: descriptions, plans, batches, the manifest at a million runs, bad input."""
 
+import datetime
+import hashlib
 import json
 import math
+import socket
+import sqlite3
+import threading
 import time
 import tomllib
 import tracemalloc
@@ -14,12 +19,9 @@ import mixflow as mf
 from mixflow.cli import main
 from mixflow.errors import SpecError, StoreError
 from mixflow.sweeping import cluster, cost
-from mixflow.sweeping import run as run_module
-from mixflow.sweeping.calibrate import Measured, calibrate, probe
-from mixflow.sweeping.consolidated import consolidate
-from mixflow.sweeping.manifest import DONE, FAILED, Manifest, lock, owner, part_path
+from mixflow.sweeping.manifest import DONE, FAILED, WAITING, Manifest, lock, owner
 from mixflow.sweeping.plan import Plan
-from mixflow.sweeping.run import check_header, read_header, write_header
+from mixflow.sweeping.run import check_header, write_header
 from mixflow.sweeping.spec import Sweep
 from mixflow.sweeping.trajectories import coordinate, trajectories
 from mixflow.sweeping.work import run_batch, unpack
@@ -29,6 +31,18 @@ TINY = {"task": {"classes": 1}, "method": {"steps": 40, "save_every": 10}}
 
 def planned(**description):
     return Plan(Sweep({**TINY, **description}))
+
+
+def finished(folder, **description):
+    """A sweep whose batches are computed in this process."""
+    described = Sweep({**TINY, **description})
+    plan = Plan(described)
+    write_header(folder, described, plan)
+    manifest = Manifest.writing(folder)
+    for batch in range(plan.batches):
+        manifest.finish(batch, *run_batch(plan.job(batch)))
+    manifest.close()
+    return mf.sweep(described, folder)  # nothing is left to compute: it writes results.nc
 
 
 def test_axes_of_every_kind():
@@ -112,17 +126,8 @@ def test_learning_rates_share_lanes_and_equal_single_runs_bit_for_bit(width):
 )
 def test_series_have_the_dimensions_of_the_dataset(tmp_path, classes, width):
     names = ["loss", "w", "A", "margin", "z", "w_sector", "A_sector"]
-    described = Sweep({"task": {"classes": classes}, "transformer": {"width": width}, "method": {"steps": 20}}
-                      | {"grid": {"transformer.omega": [0.3, 0.4]}, "output": {"series": names}})  # fmt: skip
-    plan = Plan(described)
-    write_header(tmp_path, described, plan)
-    manifest = Manifest(tmp_path, plan.batches)
-    manifest.open()
-    for batch in range(plan.batches):
-        manifest.finish(batch, *run_batch(plan.job(batch)))
-    manifest.close()
-    consolidate(mf.open_sweep(tmp_path))
-    found = mf.open_sweep(tmp_path).trajectories()
+    fixed = {"task": {"classes": classes}, "transformer": {"width": width}, "method": {"steps": 20}}
+    found = finished(tmp_path, **fixed, grid={"transformer.omega": [0.3, 0.4]}, output={"series": names}).trajectories()
     task, transformer = mf.Mixture(classes), mf.Transformer(width=width, omega=0.4)
     run = mf.train(task, transformer, mf.GradientDescent(steps=20)).dataset
     assert [name for name in names if name in run] == [name for name in names if name in found]
@@ -139,16 +144,19 @@ def test_heads_of_a_task_with_more_classes_keep_their_names():
     assert coordinate("head", task) == run.dataset["head"].values.tolist() == ["0", "1", "2"]
 
 
-def test_measuring_and_working_share_the_processes(tmp_path, monkeypatch):
-    started = []
-    local = cluster._local
+def test_pilots_are_finished_work_in_the_same_processes(tmp_path, monkeypatch):
+    started, judged = [], []
+    local, refuse = cluster._local, cost.refuse_absurd
     monkeypatch.setattr(cluster, "_local", lambda place: started.append(place) or local(place))
-    monkeypatch.setattr(run_module, "SMALL", 0.0)  # even a tiny sweep is measured first
-    measured = []
-    monkeypatch.setattr(cost, "calibrate", lambda *args: measured.append(args) or calibrate(*args))
-    result = mf.sweep({**TINY, "seeds": {"transformer.seed": 9}, "transformer": {"width": 4}}, tmp_path, workers=1)
+    monkeypatch.setattr("mixflow.sweeping.run.refuse_absurd", lambda *given: judged.append(given) or refuse(*given))
+    description = {**TINY, "seeds": {"transformer.seed": 40}, "transformer": {"width": 4}, "output": {"batch": 8}}
+    result = mf.sweep(description, tmp_path, workers=1)
     assert result.complete
-    assert len(measured) == len(started) == 1
+    assert len(started) == 1
+    before, after = (given[0] for given in judged)
+    assert (before.calibrated, after.calibrated) == (False, True)
+    assert len(result.manifest.times()) == 5  # three pilots and two more, each once
+    assert result.manifest.fact("accepted")
 
 
 def test_reductions_of_the_papers_run():
@@ -158,7 +166,8 @@ def test_reductions_of_the_papers_run():
     assert part["neurons_end"][0] == pytest.approx(12.17, abs=0.03)
     assert part["attention_end"][0] == pytest.approx(201.9, abs=0.2)
     assert part["converging"][0]
-    np.testing.assert_allclose(part["time_to_loss"][0], [13.5, 177.4, 246.4, 712.4], atol=1.1)  # docs/mathematics.md §3
+    for level, at in {0.5: 13.5, 0.3: 177.4, 0.1: 246.4, 0.01: 712.4}.items():  # docs/mathematics.md §3
+        assert part[f"time_to_loss_{level}"][0] == pytest.approx(at, abs=1.1)
     assert part["separation_time"][0] < part["attention_end"][0]
     assert part["series_w"].shape == (1, 2001, 2, 4)
 
@@ -233,84 +242,144 @@ def test_bad_usage_is_one_line_and_exit_code_2(tmp_path, capsys):
         assert error.count("\n") == 1
 
 
-def test_absurd_plans_are_refused():
-    plan = planned(
-        seeds={"transformer.seed": 10**6}, transformer={"width": 8}, output={"series": ["w"]}, method={"steps": 10**7}
-    )
-    priced = cost.estimate(plan, ".", workers=2)
-    assert priced.runs == 10**6
+def test_absurd_plans_are_refused_before_anything_runs(tmp_path):
+    absurd = {"transformer": {"width": 8}, "seeds": {"transformer.seed": 10**6}, "method": {"steps": 10**7}}
+    assert cost.estimate(planned(**absurd), ".", workers=2).runs == 10**6
     with pytest.raises(SpecError, match="are free"):
-        cost.refuse_absurd(priced, 100)
-    long = cost.estimate(planned(method={"steps": 10**12, "save_every": 10**10}), ".", workers=2)
-    with pytest.raises(SpecError, match="core-hours"):
-        cost.refuse_absurd(long, 100)
+        mf.sweep({**absurd, "output": {"series": ["w"]}}, tmp_path / "out")
+    with pytest.raises(SpecError, match="core-hours, above the limit of 100"):
+        mf.sweep({"method": {"steps": 10**12, "save_every": 10**10}}, tmp_path / "out")
+    assert not (tmp_path / "out").exists()
 
 
-@pytest.mark.parametrize("every", [100, 5])
-def test_a_short_probe_tells_the_time_of_the_whole(monkeypatch, every):
-    """With a clock that only counts: 2 per step, 7 per save that is measured, 50 for a program's first call."""
-    from mixflow.sweeping import calibrate as place
-
-    traced, calls = set(), []
-
-    def counted(job):
-        method = job["method"]
-        saves = method["steps"] // method["save_every"]
-        calls.append(method["steps"])
-        first = 0 if saves in traced else 50
-        traced.add(saves)
-        return 2 * method["steps"] + 7 * saves + first
-
-    monkeypatch.setattr(place, "_timed", counted)
-    monkeypatch.setattr(place, "PROBE_SECONDS", 300)
-    monkeypatch.setattr(place, "jax", lambda: type("fake", (), {"clear_caches": staticmethod(traced.clear)}))
-    job = {"method": {"kind": "descent", "steps": 20_000, "save_every": every}}
-    seconds, first = probe(job, 20_000 * 3.0)  # the nominal step is half as long again as the true one
-    assert seconds == pytest.approx(2 * 20_000 + 7 * 20_000 / every, rel=0.01)
-    assert first == 50
-    assert max(calls) < 10_000
+def test_a_plan_whose_pilots_are_too_slow_is_refused_and_keeps_them(tmp_path, monkeypatch):
+    monkeypatch.setattr(cost, "ROUGH", 1e9)  # the nominal cost lets it through
+    description = {**TINY, "transformer": {"width": 4}, "seeds": {"transformer.seed": 800}, "output": {"batch": 8}}
+    with pytest.raises(SpecError, match="core-hours, above the limit of 1e-09"):
+        mf.sweep(description, tmp_path, workers=1, max_core_hours=1e-9)
+    state = mf.open_sweep(tmp_path).state
+    assert (state == DONE).sum() == cost.PILOTS
+    assert (state == WAITING).sum() == 100 - cost.PILOTS
 
 
-def test_an_estimate_counts_everything_once(monkeypatch):
-    """Start, libraries, each program, the work, half a batch, the end."""
+def test_pilots_are_of_every_kind_and_spread_over_it():
+    plan = planned(
+        grid={"method.steps": [40, 80], "task.priors": [[0.4, 0.6], [0.5, 0.5]], "transformer.omega": [0.3, 0.4]},
+        task={"classes": 2}, transformer={"width": 4}, seeds={"transformer.seed": 100}, output={"batch": 8},
+    )  # fmt: skip
+    found = list(cost.pilots(plan, 2))
+    assert len(found) == len(set(found)) == 2 * 2 * cost.PILOTS
+    groups = [plan.group_of(batch) for batch in found]
+    assert set(groups) == set(range(4))  # both priors of each length
+    assert {min(found), max(found)} == {0, plan.batches - 1}
+    few = planned(transformer={"width": 4}, seeds={"transformer.seed": 3})
+    assert list(cost.pilots(few, 2)) == [0]
+    many = planned(grid={"method.save_every": list(range(1, 41)), "method.steps": list(range(100, 140))})
+    assert len(list(cost.pilots(many, 1))) == cost.KINDS * cost.PILOTS
+
+
+def test_an_estimate_counts_everything_once():
+    """Start, each program's first call, the work, half a batch, the end; a kind without pilots takes the nearest one's ratio."""
     plan = planned(grid={"transformer.width": [4, math.inf], "method.steps": [4000, 8000]}, seeds={"transformer.seed": 160},
                    output={"batch": 16})  # fmt: skip
-    measured = Measured(ready=3.0, groups=dict.fromkeys(range(len(plan.groups)), (0.5, 2.0)))
-    monkeypatch.setattr(cost, "calibrate", lambda *_: measured)
-    found = cost.estimate(plan, ".", workers=2, client="present", startup=5.0)
     assert {group.program for group in plan.groups} == {"gram, K = 1", "symmetric, K = 1"}
-    work = 0.5 * (2 * 20 + 2 * 1) + cost.BATCH_SECONDS * plan.batches
-    start, once, tail = 5.0 * (1 + cost.END_OVER_START), 3.0 + 2 * 2.0, 2 * 0.5
+    first = {group.label: plan.first[g] for g, group in enumerate(plan.groups)}
+    times = []  # two lane-fulls in a batch of the finite width, one run at infinite width
+    for label, seconds in {
+        "gram, K = 1, 8000 steps": 1.0,
+        "symmetric, K = 1, 4000 steps": 0.5,
+        "symmetric, K = 1, 8000 steps": 0.5,
+    }.items():
+        times += [(first[label], 0.0, seconds + 2.0, 0), (first[label], 0.0, seconds, 1)]
+    found = cost.estimate(plan, ".", workers=2, times=times, startup=5.0)
+    nominal = {group.label: group.nominal for group in plan.groups}
+    unseen = 0.5 * nominal["gram, K = 1, 4000 steps"] / nominal["gram, K = 1, 8000 steps"]
+    work = 20 * 0.5 + 20 * unseen + 0.5 + 0.5 + cost.BATCH_SECONDS * plan.batches
+    start, once, tail = 5.0 * (1 + cost.END_OVER_START), 2 * 2.0, 2 * 0.5
     assert found.wall_seconds == pytest.approx(start + once + work / 2 + tail / 2)
     assert found.core_seconds == pytest.approx(work + 2 * once)
+    assert found.calibrated
+    # pilots without an end: every batch of a kind that none has told takes at least as long
+    waited = cost.estimate(
+        planned(transformer={"width": 4}, seeds={"transformer.seed": 16}, output={"batch": 8}), ".", 1, waited=60
+    )
+    assert waited.core_seconds >= 2 * 60
 
 
-def test_an_unreachable_scheduler_is_one_sentence_within_ten_seconds(tmp_path):
+def listening(answer):
+    """The address of a port that answers like this whoever knocks."""
+    server = socket.create_server(("127.0.0.1", 0))
+    held = []
+
+    def serve():
+        while True:
+            try:
+                held.append(server.accept()[0])
+                held[-1].sendall(answer)
+            except OSError:
+                return
+
+    threading.Thread(target=serve, daemon=True).start()
+    return server, f"tcp://127.0.0.1:{server.getsockname()[1]}"
+
+
+@pytest.mark.parametrize(
+    ("place", "words"),
+    [
+        ({"workers": -1}, "workers = -1: expected a whole number from 1"),
+        ({"workers": 0}, "workers = 0"),
+        ({"workers": 10**9}, "workers = 1000000000"),
+        ({"dashboard": 10**6}, "dashboard = 1000000"),
+        ({"max_core_hours": math.nan}, "max_core_hours = nan"),
+        ({"scheduler": "x"}, "missing port number"),
+        ({"scheduler": "tcp://127.0.0.1:9"}, "cannot reach a scheduler at"),
+        ({"scheduler": "nowhere://127.0.0.1:9"}, "unknown address scheme"),
+        ({"scheduler": "no-such-file.json"}, "No such file"),
+        ({"scheduler": b""}, "cannot reach a scheduler at"),
+        ({"scheduler": b"HTTP/1.1 400 Bad Request\r\n\r\n"}, "cannot reach a scheduler at"),
+        ({"scheduler": "tls://127.0.0.1:9", "tls_ca": "none.pem"}, "cannot reach a scheduler at"),
+    ],
+)  # fmt: skip
+def test_a_bad_place_is_one_sentence_within_seconds(tmp_path, place, words):
+    server = None
+    if isinstance(place.get("scheduler"), bytes):  # a port that does not speak Dask
+        server, address = listening(place["scheduler"])
+        place = {"scheduler": address}
     began = time.perf_counter()
-    with pytest.raises(SpecError, match="cannot reach the scheduler"):
-        mf.sweep(
-            {**TINY, "seeds": {"transformer.seed": 2}, "transformer": {"width": 4}},
-            tmp_path,
-            scheduler="tcp://127.0.0.1:9",
-        )
+    with pytest.raises(SpecError, match=words) as error:
+        mf.sweep({**TINY, "seeds": {"transformer.seed": 2}, "transformer": {"width": 4}}, tmp_path / "out", **place)
     assert time.perf_counter() - began < 10
-    files = {f"tls_{name}": str(tmp_path / "none.pem") for name in ("ca", "cert", "key")}
-    with pytest.raises(SpecError, match="No such file"):
-        mf.sweep(TINY, tmp_path / "tls", scheduler="tls://127.0.0.1:9", **files)
-    with pytest.raises(SpecError, match="--tls-cert is missing"):
-        mf.sweep(TINY, tmp_path / "tls", scheduler="tls://127.0.0.1:9", tls_ca=files["tls_ca"])
+    assert "\n" not in str(error.value)
+    if server:
+        server.close()
 
 
 def test_another_sweep_or_version_in_the_folder_is_refused(tmp_path):
     one, two = (Sweep({"grid": {"transformer.omega": values}}) for values in ([0.1], [0.2]))
     write_header(tmp_path, one, Plan(one))
-    check_header(read_header(tmp_path), one)
+    check_header(Manifest(tmp_path), one)
     with pytest.raises(StoreError, match="another sweep"):
-        check_header(read_header(tmp_path), two)
-    header = read_header(tmp_path)
-    header["versions"]["jaxlib"] = "0.0.1"
+        check_header(Manifest(tmp_path), two)
+    manifest = Manifest.writing(tmp_path)
+    manifest.note("versions", {**manifest.fact("versions"), "jaxlib": "0.0.1"})
+    manifest.close()
     with pytest.raises(StoreError, match=r"jaxlib 0\.0\.1"):
-        check_header(header, one)
+        check_header(Manifest(tmp_path), one)
+    manifest = Manifest.writing(tmp_path)
+    manifest.note("sweep", two.describe())  # forged: the description is not the one that the fingerprint is of
+    manifest.close()
+    with pytest.raises(StoreError, match="is damaged"):
+        mf.open_sweep(tmp_path)
+
+
+def test_a_folder_of_an_older_format_is_refused_in_one_sentence(tmp_path, capsys):
+    (tmp_path / "sweep.json").write_text('{"format": 2}')
+    (tmp_path / "spec.toml").write_text("[grid]\ntransformer.omega = [0.1]\n")
+    for words in (["status", tmp_path], ["resume", tmp_path], [tmp_path / "spec.toml", "--out", tmp_path]):
+        assert main(["sweep", *map(str, words)]) == 2
+        error = capsys.readouterr().err
+        assert "older mixflow" in error
+        assert error.count("\n") == 1
 
 
 def test_the_lock_names_its_owner_and_a_stale_file_does_not_block(tmp_path):
@@ -323,22 +392,214 @@ def test_the_lock_names_its_owner_and_a_stale_file_does_not_block(tmp_path):
     assert owner(tmp_path) is None
 
 
-def test_a_torn_line_costs_that_line_alone(tmp_path):
-    manifest = Manifest(tmp_path, 4)
-    manifest.open()
-    for batch in (0, 1):
-        manifest.finish(batch, b"part", "9f" * 32, 0.1)
+def manifest_of(folder, batches):
+    manifest = Manifest.create(folder, {"batches": batches})
+    for batch in range(batches):
+        manifest.finish(batch, b"part", digest(b"part"), 0.1, True)
+    return manifest
+
+
+def digest(content):
+    return hashlib.sha256(content).digest()
+
+
+def test_a_batch_is_there_whole_or_waits(tmp_path):
+    manifest = manifest_of(tmp_path, 3)
+    manifest.finish(1, b"part", digest(b"other"), 0.1, True)
     manifest.fail(2, "ValueError: no")
+    assert manifest.state(5).tolist() == [DONE, DONE, FAILED, WAITING, WAITING]
+    assert manifest.errors() == {2: "ValueError: no"}
+    assert list(manifest.parts()) == [(0, b"part"), (1, None)]
+    assert manifest.verify() == [1]
+    assert manifest.state(3).tolist() == [DONE, WAITING, FAILED]
+    manifest.finish(2, b"part", digest(b"part"), 0.1, True)  # what failed once may be finished later
     manifest.close()
-    with open(manifest.path, "ab") as file:
-        file.write(b'{"batch": 3, "sha2')
-    found = Manifest(tmp_path, 4).scan()
-    assert found.state.tolist() == [DONE, DONE, FAILED, 0]
-    found.open()  # cuts the torn line off, so that the next one starts on a line of its own
-    found.finish(3, b"part", "9f" * 32, 0.1)
-    found.close()
-    assert Manifest(tmp_path, 4).scan().state.tolist() == [DONE, DONE, FAILED, DONE]
-    assert found.verify() == [0, 1, 3]  # the checksums were invented
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["sweep.sqlite"]  # no log is left behind
+    assert Manifest(tmp_path).errors() == {}
+
+
+def test_a_manifest_is_read_while_it_is_written_and_after_its_writer_died(tmp_path):
+    manifest = manifest_of(tmp_path, 2)
+    assert Manifest(tmp_path).state(2).tolist() == [DONE, DONE]  # from the log: the writer has not closed
+    manifest._db.execute("BEGIN IMMEDIATE")
+    manifest._db.execute("DELETE FROM batch")
+    assert Manifest(tmp_path).state(2).tolist() == [DONE, DONE]  # nothing of a transaction that is not over
+    manifest._db.close()  # as a kill would
+
+
+def test_a_client_killed_before_its_first_transaction_leaves_no_sweep(tmp_path):
+    sqlite3.connect(tmp_path / "sweep.sqlite").execute("PRAGMA journal_mode = WAL").connection.close()
+    with pytest.raises(StoreError, match="holds no sweep"):
+        mf.open_sweep(tmp_path)
+    assert finished(tmp_path, transformer={"width": 4}).complete
+
+
+def test_damage_to_the_manifest_is_one_sentence(tmp_path):
+    import xarray
+
+    output = {"batch": 8, "series": ["w"]}
+    with finished(tmp_path, transformer={"width": 4}, seeds={"transformer.seed": 40}, output=output).dataset as data:
+        truth = data.load()
+    path = tmp_path / "sweep.sqlite"
+    sound = path.read_bytes()
+    rng = np.random.default_rng(0)
+    noticed = 0
+    for at in rng.integers(0, len(sound) - 64, 40):
+        path.write_bytes(sound[:at] + bytes(64) + sound[at + 64 :])
+        (tmp_path / "results.nc").unlink(missing_ok=True)  # the table is then read from the manifest
+        try:
+            values = mf.open_sweep(tmp_path).dataset
+        except StoreError:
+            noticed += 1
+        else:  # a row that lost its place, or an empty page: never other values
+            xarray.testing.assert_identical(values, truth.sel(run=values.run))
+    assert noticed > 20
+    path.write_bytes(b"no database at all")
+    with pytest.raises(StoreError, match="cannot read"):
+        mf.open_sweep(tmp_path)
+
+
+def test_an_altered_result_is_noticed_never_served_nor_kept(tmp_path, capsys):
+    import h5py
+
+    truth = finished(tmp_path, transformer={"width": 4}, seeds={"transformer.seed": 3}, output={"series": ["loss"]})
+    with truth.dataset as data:
+        loss = data.loss.values
+    for name in ("loss", "group_0/loss"):
+        with h5py.File(tmp_path / "results.nc", "r+") as file:
+            file[name][0] = 0.0
+        with pytest.raises(StoreError, match=r"mixflow sweep resume .* writes it again"):
+            _ = mf.open_sweep(tmp_path).dataset
+        with pytest.raises(StoreError, match="resume"):
+            mf.open_sweep(tmp_path).trajectories()
+        assert main(["sweep", "resume", str(tmp_path)]) == 0
+        assert "checksum" in capsys.readouterr().err
+        with mf.open_sweep(tmp_path).dataset as data:
+            np.testing.assert_array_equal(data.loss.values, loss)
+
+
+def test_a_table_has_one_row_for_each_run(tmp_path):
+    result = finished(tmp_path, transformer={"width": 4}, seeds={"transformer.seed": 3})
+    frame = result.dataset.to_dataframe()
+    assert len(frame) == result.dataset.sizes["run"] == 3
+    assert {"time_to_loss_0.5", "time_to_loss_0.01"} <= set(frame.columns)
+
+
+def test_samples_sweep_and_equal_their_single_runs():
+    axes = {"grid": {"task.n": [12, 20]}, "seeds": {"task.seed": 2}}
+    plan = planned(task={"kind": "sample"}, transformer={"width": 4}, output={"series": ["loss", "w"]}, **axes)
+    parts = [unpack(run_batch(plan.job(batch))[0]) for batch in range(plan.batches)]
+    found = {int(run): (part, i) for part in parts for i, run in enumerate(part["run"])}
+    for run, (n, seed) in enumerate([(12, 0), (12, 1), (20, 0), (20, 1)]):
+        task = mf.Sample(mf.Mixture(), n=n, seed=seed)
+        data = mf.train(task, mf.Transformer(width=4), mf.GradientDescent(steps=40, save_every=10)).dataset
+        part, i = found[run]
+        assert part["loss"][i] == float(data.loss[-1])
+        assert part["loss_test"][i] == float(data.loss_test[-1])
+        np.testing.assert_array_equal(part["series_w"][i], data.w.values)
+
+
+@pytest.mark.parametrize("classes", [2, 3])
+def test_separation_asks_for_the_deciding_samples(classes):
+    """At K = 3 the hard samples alone are separable from the start: all samples are asked, whose margin begins at 0."""
+    output = {"reductions": ["separation"], "series": ["A"]}
+    plan = planned(task={"classes": classes}, method={"steps": 20_000, "save_every": 200}, output=output)
+    part = unpack(run_batch(plan.job(0))[0])
+    from mixflow.measure.separability import feature_margin
+
+    samples = "hard" if classes == 2 else "all"
+    margins = feature_margin(mf.Mixture(classes), part["series_A"][0], samples=samples)
+    assert part["separation_margin"][0] == margins[-1] > 0.1
+    first = np.flatnonzero(margins >= 0.1)[0]
+    assert part["separation_time"][0] == part["series_time"][first] > 0
+
+
+def test_a_run_that_chatters_spoils_no_other_and_is_not_tried_again(monkeypatch):
+    from mixflow.sweeping import trajectories as place
+    from mixflow.sweeping.work import attempt
+
+    right, calls = place.run_flow, []
+
+    def run_flow(task, transformer, *arguments, **more):
+        calls.append(transformer.omega)
+        if transformer.omega == 0.4:
+            raise mf.ChatteringError("the neurons switch\nwithout end.")
+        return right(task, transformer, *arguments, **more)
+
+    monkeypatch.setattr(place, "run_flow", run_flow)
+    flow = {"method": {"kind": "flow", "until": 2.0}, "output": {"series": ["loss"], "batch": 3}}
+    plan = Plan(Sweep({**flow, "grid": {"transformer.omega": [0.3, 0.4, 0.5]}}))
+    kind, content, *_ = attempt(plan.job(0))
+    assert kind == "done"
+    part = unpack(content)
+    assert part["error"].tolist() == ["", "the neurons switch without end.", ""]
+    assert np.isfinite(part["loss"]).tolist() == [True, False, True]
+    assert np.isfinite(part["series_loss"]).all(axis=1).tolist() == [True, False, True]
+    assert calls == [0.3, 0.4, 0.5]
+    monkeypatch.setattr(place, "run_flow", lambda *_, **__: (_ for _ in ()).throw(SpecError("no")))
+    assert attempt(plan.job(0)) == ("failed", "SpecError: no", False)
+
+
+def test_three_stage_flows_compute_no_certificates_nobody_keeps(monkeypatch):
+    from mixflow.running import flow
+
+    def certify(*arguments, **more):
+        raise AssertionError("a certificate was computed")
+
+    monkeypatch.setattr(flow, "certify", certify)
+    staged = {
+        "kind": "three-stage",
+        "method": {"kind": "flow", "until": 1},
+        "neurons": 1,
+        "attention": 1,
+        "converge": 1,
+    }
+    part = unpack(run_batch(Plan(Sweep({"method": staged})).job(0))[0])
+    assert part["time"][0] == 3.0
+
+
+TODAY = datetime.date(2024, 2, 29)
+
+
+@pytest.mark.parametrize(
+    "description",
+    [
+        {"seeds": {"transformer.seed": 10**30}},
+        {"seeds": {"transformer.seed": 10**12}},
+        {"seeds": {"transformer.seed": {"first": 2**63, "count": 2}}},
+        {"seeds": {"transformer.seed": {"count": 2, "frist": 3}}},
+        {"grid": {"transformer.omega": {"from": 0.1, "to": 0.2, "count": 10**12}}},
+        {"grid": {"transformer.omega": [TODAY]}},
+        {"grid": {"transformer.omega": [10**400]}},
+        {"grid": {"transformer.seed": [2**63, 3]}},
+        {"grid": {"transformer.omega": np.zeros((2, 2))}},
+        {"grid": {"transformer.omega": np.array(["2020-01-01"], "M8[D]")}},
+        {"grid": {"task.priors": [[TODAY]]}},
+        {"grid": {"transformer.omega": {"from": 0.1, "to": 0.2, "count": 10**6}, "transformer.bias": [0.1, 0.2]},
+         "seeds": {"transformer.seed": 10**6}},
+        {"random": {"count": 10**30, "transformer.omega": {"low": 0.1, "high": 0.2}}},
+        {"random": {"count": 3, "transformer.omega": {"low": -1e308, "high": 1e308}}},
+        {"random": {"count": 3, "transformer.seed": {"low": 0, "high": 1e30, "whole": True}}},
+        {"random": {"count": 3, "transformer.seed": {"low": 0.2, "high": 0.8, "whole": True}}},
+        {"random": {"count": 3, "transformer.omega": {"choose": []}}},
+        {"random": {"count": 3, "transformer.omega": {"choose": [TODAY]}}},
+        {"list": [{}]},
+        {"list": [{"transformer.omega": TODAY}]},
+        {"task": {"classes": np.array([2, 3])}},
+        {"transformer": {"omega": TODAY}},
+        {"output": []},
+        {"output": {"levels": 3}},
+        {"output": {"reductions": None}},
+        {"output": {"series": ["nonsense"]}},
+        {"output": {"batch": 10**30}},
+    ],
+)  # fmt: skip
+def test_any_description_is_a_plan_or_one_sentence_quickly(description):
+    began = time.process_time()
+    with pytest.raises(SpecError) as error:
+        Plan(Sweep(description))
+    assert "\n" not in str(error.value)
+    assert time.process_time() - began < 2
 
 
 def test_a_million_runs_are_planned_and_scanned_in_flat_memory(tmp_path):
@@ -350,28 +611,24 @@ def test_a_million_runs_are_planned_and_scanned_in_flat_memory(tmp_path):
     }
     plan = planned(random=draws)
     assert plan.runs == 10**6
-    line = '{"batch": %d, "sha256": "' + "ab" * 32 + '", "bytes": 4, "seconds": 0.1, "at": 1.0}\n'
-    with open(tmp_path / "manifest.jsonl", "w") as file:
-        file.writelines(line % batch for batch in range(plan.batches))
-    manifest = Manifest(tmp_path, plan.batches).scan()
-    assert (manifest.state == DONE).all()
+    assert plan.sizes().sum() == 10**6
     assert len(plan.job(plan.batches - 1)["runs"]) == plan.size(plan.batches - 1)
     assert time.process_time() - began < 10
-    # One line for each batch of eight runs, the smallest there are: memory is a few arrays, whatever the number of lines.
-    with open(tmp_path / "manifest.jsonl", "w") as file:
-        file.writelines(line % batch for batch in range(125_000))
+    # One row for each batch of eight runs, the smallest there are: memory is one array, whatever the number of rows.
+    manifest = Manifest.create(tmp_path, {})
+    with manifest._transaction():
+        rows = ((batch, 1.0, 0.1, 1, None, digest(b"part"), b"part") for batch in range(125_000))
+        manifest._db.executemany("INSERT INTO batch VALUES (?, ?, ?, ?, ?, ?, ?)", rows)
+    manifest.close()
     began = time.process_time()
     tracemalloc.start()
-    manifest = Manifest(tmp_path, 125_000).scan()
+    state, damaged = Manifest(tmp_path).state(125_000), Manifest.writing(tmp_path).verify()
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert time.process_time() - began < 10
-    assert peak < 60 * 125_000
-    assert (manifest.state == DONE).all()
-
-
-def test_part_files_are_spread_over_folders():
-    assert part_path("x", 123_456).parts == ("x", "parts", "123", "123456.npz")
+    assert peak < 10 * 125_000
+    assert (state == DONE).all()
+    assert not damaged
 
 
 def test_the_descriptions_in_the_documentation_are_valid():

@@ -15,12 +15,12 @@ def flags():
         (["spec"], {"metavar": "SPEC|status|resume|export|plot", "help": "a TOML file; or a word and the folder of a sweep"}),
         (["folder"], {"metavar": "DIR", "nargs": "?", "help": "the sweep's folder, after status, resume, export or plot"}),
         text("--out", "folder for the sweep; the same command goes on where it stopped", metavar="DIR"),
-        (["--plan"], {"action": "store_true", "help": "print runs, core-hours, wall time and bytes; run nothing"}),
+        (["--plan"], {"action": "store_true", "help": "print runs, core-hours, wall time and bytes, told by a few batches"}),
         text("--workers", "local processes (default: one for each core)", metavar="N", type=int),
         text("--scheduler", "use the Dask cluster at this address instead", metavar="ADDRESS"),
         *(text(f"--tls-{name}", f"{name} file for a tls:// scheduler", metavar="FILE") for name in ("ca", "cert", "key")),
         text("--dashboard", "show Dask's own page on this port of the loopback interface", metavar="PORT", type=int),
-        text("--max-core-hours", "refuse plans above this", type=float, default=100.0),
+        text("--max-core-hours", "stop after the first batches if they tell of more than this", type=float, default=100.0),
         (["--force"], {"action": "store_true", "help": "run absurd plans, mix library versions"}),
         text("--to", "export: file to write (.nc, .csv); plot: figure (.svg, .pdf, .png)", metavar="FILE"),
         text("--figure", "curves, heat or threshold", default="curves", metavar="KIND"),
@@ -69,26 +69,19 @@ def _run_sweep(options):
     from ..sweeping.results import status_text
     from ..sweeping.spec import Sweep
 
-    place = {
-        name: getattr(options, name) for name in ("workers", "scheduler", "tls_ca", "tls_cert", "tls_key", "dashboard")
-    }
+    names = ("workers", "scheduler", "tls_ca", "tls_cert", "tls_key", "dashboard")
+    place = {name: getattr(options, name) for name in names}
     if options.plan:
         cost = running.price(Plan(Sweep.read(options.spec)), options.out or ".", Place(**place))
         print(json.dumps(cost.to_dict()) if options.json else cost)
         return DONE
+    more = {"max_core_hours": options.max_core_hours, "force": options.force, "progress": True, **place}
     if options.spec == "resume":
-        result = running.resume(options.folder, force=options.force, progress=True, **place)
+        result = running.resume(options.folder, **more)
+    elif options.out:
+        result = running.sweep(options.spec, options.out, **more)
     else:
-        if not options.out:
-            raise SpecError("where to: add --out DIR, or --plan to see the cost first.")
-        result = running.sweep(
-            options.spec,
-            options.out,
-            max_core_hours=options.max_core_hours,
-            force=options.force,
-            progress=True,
-            **place,
-        )
+        raise SpecError("where to: add --out DIR, or --plan to see the cost first.")
     status = result.status()
     print(json.dumps(status) if options.json else status_text({**status, "running": None}))
     return FAILED if result.failed else DONE

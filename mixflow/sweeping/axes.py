@@ -7,9 +7,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..checks import nearest, one_of, real, whole
+from ..checks import flag, listed, nearest, one_of, real, shown, whole
 from ..errors import SpecError
 from .fields import SECTIONS, plain
+
+MOST_POINTS = 10**7  # along one axis: they are held in memory
+LARGEST = 2**63 - 1  # whole number on an axis
+LARGE = 1e300  # ends of a range: their difference is a number, too
 
 
 @dataclass(frozen=True)
@@ -63,27 +67,19 @@ def read_axes(description):
     if "random" in description:
         yield _random_axis(description["random"])
     for name, count in _flat(description.get("seeds", {}), "seeds"):
-        first, count = (0, count) if not isinstance(count, dict) else (count.get("first", 0), count.get("count"))
-        first = whole(f"first seed of {name}", first, least=0)
-        count = whole(f"number of seeds of {name}", count, fix="an axis needs at least one")
+        first, count = _keys(name, count, {"first": 0, "count": None}) if isinstance(count, dict) else (0, count)
+        count = whole(f"number of seeds of {name}", count, most=MOST_POINTS, fix="an axis needs at least one")
+        first = whole(f"first seed of {name}", first, least=0, most=LARGEST - count)
         yield Axis("seeds", (name,), (np.arange(first, first + count),))
 
 
 def _flat(table, where):
     """(dotted name, value) of a table whose names may be quoted ("a.b" = …) or nested (a.b = …)."""
     if not isinstance(table, dict):
-        raise SpecError(f"{where} = {table!r}: expected a table of fields.")
+        raise SpecError(f"{where} = {shown(table)}: expected a table of fields.")
     for key, value in table.items():
         if isinstance(value, dict) and key in SECTIONS:
-            yield from ((f"{key}.{name}", inner) for name, inner in _nested(value))
-        else:
-            yield key, value
-
-
-def _nested(table):
-    for key, value in table.items():
-        if isinstance(value, dict) and key in SECTIONS:
-            yield from ((f"{key}.{name}", inner) for name, inner in _nested(value))
+            yield from ((f"{key}.{name}", inner) for name, inner in _flat(value, where))
         else:
             yield key, value
 
@@ -99,14 +95,13 @@ def check_known(axes, fields):
 def _grid_values(name, values):
     """A list as it stands, or {from, to, count} spaced evenly, or by equal ratios with scale = "log"."""
     if not isinstance(values, dict):
-        if not isinstance(values, (list, tuple, np.ndarray)):
-            raise SpecError(f"the axis {name} is {values!r}: expected a list of values or {{from, to, count}}.")
-        values = [plain(value) for value in values]
+        values = listed(f"the axis {name}", values, "a list of values or {from, to, count}", most=MOST_POINTS)
         if not values:
             raise SpecError(f"the axis {name} is empty: give at least one value, or leave the axis out.")
-        return values
+        return _written(name, values)
     low, high, count, scale = _keys(name, values, {"from": None, "to": None, "count": None, "scale": "linear"})
-    low, high, count = real(f"{name}.from", low), real(f"{name}.to", high), whole(f"{name}.count", count)
+    low, high = real(f"{name}.from", low, least=-LARGE, most=LARGE), real(f"{name}.to", high, least=-LARGE, most=LARGE)
+    count = whole(f"{name}.count", count, most=MOST_POINTS)
     if one_of(f"{name}.scale", scale, ("linear", "log")) == "linear":
         return np.linspace(low, high, count)
     if low <= 0 or high <= 0:
@@ -115,47 +110,53 @@ def _grid_values(name, values):
 
 
 def _list_axis(rows):
-    if not isinstance(rows, list) or not rows:
+    rows = [dict(_flat(row, "list")) for row in listed("list", rows, "[[list]] tables of fields", most=MOST_POINTS)]
+    if not rows or not rows[0]:
         raise SpecError("list is empty: give at least one [[list]] table of fields, or leave it out.")
-    rows = [dict(_flat(row, "list")) for row in rows]
     names = tuple(rows[0])
     for i, row in enumerate(rows):
         if set(row) != set(names):
             raise SpecError(
-                f"list entry {i + 1} sets {', '.join(row)}: expected the fields of the first, {', '.join(names)}."
+                f"list entry {i + 1} sets {', '.join(map(str, row))}: expected the fields of the first, "
+                f"{', '.join(map(str, names))}."
             )
-    return Axis("list", names, tuple(_column([plain(row[name]) for row in rows]) for name in names))
+    return Axis("list", names, tuple(_column(_written(name, [row[name] for row in rows])) for name in names))
 
 
 def _random_axis(table):
     """`count` joint draws: {low, high, scale, whole} or {choose = […]} for each field, from one seed."""
     table = dict(_flat(table, "random"))
-    count = whole("random.count", table.pop("count", None), fix="the number of random settings")
+    count = whole("random.count", table.pop("count", None), most=MOST_POINTS, fix="the number of random settings")
     seed = whole("random.seed", table.pop("seed", 0), least=0)
     if not table:
         raise SpecError("random sets no field: add for example 'transformer.omega' = {low = 0.1, high = 0.9}.")
     columns = []
     for name, rule in table.items():
         # A stream for each field, named by it: adding a field leaves the draws of the others as they were.
-        rng = np.random.default_rng([seed, int.from_bytes(hashlib.sha256(name.encode()).digest()[:8], "little")])
+        rng = np.random.default_rng([seed, int.from_bytes(hashlib.sha256(str(name).encode()).digest()[:8], "little")])
         columns.append(_draw(name, rule, count, rng))
     return Axis("random", tuple(table), tuple(columns))
 
 
 def _draw(name, rule, count, rng):
     if not isinstance(rule, dict):
-        raise SpecError(f"random {name} = {rule!r}: expected {{low, high}} or {{choose = [...]}}.")
+        raise SpecError(f"random {name} = {shown(rule)}: expected {{low, high}} or {{choose = [...]}}.")
     if "choose" in rule:
         (choices,) = _keys(name, rule, {"choose": None})
-        if not isinstance(choices, list) or not choices:
-            raise SpecError(f"random {name} chooses from {choices!r}: expected a list with at least one value.")
-        choices = [plain(choice) for choice in choices]
-        codes, values = coded(choices)  # a value listed twice is drawn twice as often
+        choices = listed(f"random {name}.choose", choices)
+        if not choices:
+            raise SpecError(f"random {name} chooses from []: expected a list with at least one value.")
+        codes, values = coded(_written(name, choices))  # a value listed twice is drawn twice as often
         return Choices(values, codes[rng.integers(len(choices), size=count)])
     low, high, scale, integers = _keys(name, rule, {"low": None, "high": None, "scale": "linear", "whole": False})
-    low, high = real(f"{name}.low", low), real(f"{name}.high", high, above=low)
+    low = real(f"{name}.low", low, least=-LARGE)
+    high = real(f"{name}.high", high, above=low, most=LARGE)
     if one_of(f"{name}.scale", scale, ("linear", "log")) == "log" and low <= 0:
         raise SpecError(f"random {name} runs from {low:g}: scale = 'log' needs low above 0.")
+    if flag(f"{name}.whole", integers) and not -LARGEST < math.ceil(low) <= math.floor(high) < LARGEST:
+        raise SpecError(
+            f"random {name} runs from {low:g} to {high:g}: expected whole numbers between them, below 2^63."
+        )
     if integers and scale == "linear":
         return rng.integers(math.ceil(low), math.floor(high), size=count, endpoint=True)
     drawn = (
@@ -168,8 +169,25 @@ def _draw(name, rule, count, rng):
 def _keys(name, table, defaults):
     for key in table:
         if key not in defaults:
-            raise SpecError(f"{name}.{key} is unknown: expected one of {', '.join(defaults)}{nearest(key, defaults)}.")
+            raise SpecError(
+                f"{name}.{shown(key)} is unknown: expected one of {', '.join(defaults)}{nearest(key, defaults)}."
+            )
     return [table.get(key, default) for key, default in defaults.items()]
+
+
+def _written(name, values):
+    """Values as JSON writes them, or a SpecError that shows the first that it cannot (a date, an object, a huge number)."""
+    values = [plain(value) for value in values]
+    for value in values:
+        try:
+            json.dumps(value)
+            if isinstance(value, int) and abs(value) > LARGEST:
+                raise ValueError
+        except (TypeError, ValueError, RecursionError):
+            raise SpecError(
+                f"the axis {name} has the value {shown(value)}: expected numbers below 2^63, text, booleans or lists of them."
+            ) from None
+    return values
 
 
 def _column(values):

@@ -1,17 +1,21 @@
 """Where batches run: processes of this machine, or a Dask cluster at an address. No scheduler of our own."""
 
+import asyncio
 import contextlib
+import json
 import logging
 import os
+import pathlib
 import time
 import warnings
 from dataclasses import dataclass
 from importlib import metadata
 
+from ..checks import whole, word
 from ..errors import MixflowError, SpecError
-from .tls import security
 
 REACH_SECONDS = 5  # how long to knock at a scheduler before saying that it does not answer
+MOST_WORKERS = 1024  # processes of one machine
 START_SECONDS = 60  # how long an existing scheduler may be without workers
 
 
@@ -32,6 +36,14 @@ class Place:
     tls_cert: str | None = None
     tls_key: str | None = None
     dashboard: int | None = None
+
+    def __post_init__(self):
+        if self.workers is not None:
+            whole("workers", self.workers, most=MOST_WORKERS, fix="leave it out for one for each core")
+        if self.dashboard is not None:
+            whole("dashboard", self.dashboard, most=65535, fix="the number of a free port")
+        if self.scheduler is not None:
+            word("scheduler", self.scheduler)
 
     @property
     def cores(self):
@@ -98,7 +110,7 @@ def _started(place, attempts=3):
     for attempt in range(attempts):
         try:
             return _local(place)
-        except RuntimeError as error:
+        except (RuntimeError, OSError) as error:
             if attempt + 1 == attempts:
                 why = (str(error).strip().splitlines() or [type(error).__name__])[0]
                 raise MixflowError(
@@ -130,26 +142,15 @@ def _local(place):
 
 
 def _remote(place):
+    """A client of the scheduler at an address, after it has answered: Dask's own client would go on knocking for ever."""
     from distributed import Client
-
-    try:
-        safety = security(place)
-        with warnings.catch_warnings():
-            # Dask warns about differing versions of its own parts; ours are checked below.
-            warnings.simplefilter("ignore")
-            by_file = place.scheduler.endswith(".json")
-            where = {"scheduler_file": place.scheduler} if by_file else {"address": place.scheduler}
-            client = Client(**where, timeout=REACH_SECONDS, security=safety, set_as_default=False)
-    except SpecError:
-        raise
-    except (OSError, ValueError, TypeError, RuntimeError) as error:
-        why = str(error).strip().splitlines()
-        raise SpecError(
-            f"cannot reach the scheduler at {place.scheduler!r} ({why[0] if why else type(error).__name__}): start it, or "
-            "correct --scheduler."
-        ) from None
     from distributed import TimeoutError as DaskTimeout
 
+    safety = _security(place)
+    _knock(place, safety)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # Dask warns about differing versions of its own parts; ours are checked
+        client = Client(**_where(place), timeout=REACH_SECONDS, security=safety, set_as_default=False)
     try:
         client.wait_for_workers(1, timeout=START_SECONDS)
     except (DaskTimeout, TimeoutError):
@@ -158,6 +159,47 @@ def _remote(place):
             f"the scheduler at {place.scheduler} has no workers after {START_SECONDS} s: start some."
         ) from None
     return client
+
+
+def _where(place):
+    by_file = place.scheduler.endswith(".json")
+    return {"scheduler_file": place.scheduler} if by_file else {"address": place.scheduler}
+
+
+def _security(place):
+    """Dask's Security for the place, or None where no certificates are given."""
+    given = {"tls_ca_file": place.tls_ca, "tls_client_cert": place.tls_cert, "tls_client_key": place.tls_key}
+    if not any(given.values()):
+        return None
+    from distributed.security import Security
+
+    return Security(require_encryption=True, **given)
+
+
+def _knock(place, safety):
+    """Ask the scheduler who it is; a SpecError with Dask's own words if no scheduler answers."""
+    from concurrent.futures import ThreadPoolExecutor
+
+    async def ask():
+        from distributed.core import rpc
+
+        address = place.scheduler
+        if "scheduler_file" in _where(place):
+            address = json.loads(pathlib.Path(address).read_text())["address"]
+        arguments = safety.get_connection_args("client") if safety else {}
+        async with rpc(address, timeout=REACH_SECONDS, connection_args=arguments) as scheduler:
+            answer = await asyncio.wait_for(scheduler.identity(), REACH_SECONDS)
+        return answer["workers"]
+
+    try:
+        with ThreadPoolExecutor(1) as pool:  # whoever calls us may have a loop of events in this thread already
+            pool.submit(asyncio.run, ask()).result()
+    except Exception as error:  # Dask raises almost anything at an answer that is not Dask's
+        why = (str(error).strip().splitlines() or [f"no answer in {REACH_SECONDS} s"])[0]
+        raise SpecError(
+            f"cannot reach a scheduler at {place.scheduler!r} ({type(error).__name__}: {why}): start one, or correct --scheduler "
+            "and its --tls-ca, --tls-cert and --tls-key."
+        ) from None
 
 
 def _close(client):

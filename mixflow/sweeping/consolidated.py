@@ -1,4 +1,4 @@
-"""A finished sweep in one netCDF file, `results.nc`.
+"""A finished sweep in one netCDF file, `results.nc`, sealed: whatever is altered in it later is noticed.
 
 One writer, one file to copy, read by anything, and lazily by xarray; a zarr store would serve many writers at once, which a
 sweep does not have, at the price of a tree of small files. Trajectories stand in one netCDF group for each group of runs,
@@ -9,55 +9,60 @@ import os
 
 import numpy as np
 
+from .. import sealed
 from ..errors import StoreError
 from .fields import make
-from .manifest import DONE, sync_folder
-from .results import table
 from .trajectories import coordinate, dimensions
-from .work import unpack
 
 
 def consolidate(result):
     """Write results.nc, whole or not at all."""
     path = result.folder / "results.nc"
-    temporary = result.folder / f".results.nc.{os.getpid()}"
-    if not (result.manifest.state == DONE).any():
-        return None
+    temporary = result.folder / ".results.nc"
     try:
-        table(result).to_netcdf(temporary, engine="h5netcdf")
+        result.table().to_netcdf(temporary, engine="h5netcdf")
         if result.plan.sweep.output["series"]:
             for g in range(len(result.plan.groups)):
                 _write_series(result, g, temporary)
-        with open(temporary, "rb+") as file:
-            os.fsync(file.fileno())
+        sealed.seal(temporary)
         os.replace(temporary, path)
-        sync_folder(result.folder)
     except OSError as error:
         temporary.unlink(missing_ok=True)
         if isinstance(error, StoreError):
             raise
         raise StoreError(
-            f"cannot write {path}: {error.strerror or error}; every batch is kept, make room and run the same command."
+            f"cannot write {path}: {error.strerror or error}; finished batches are kept, make room and resume."
         ) from None
-    return path
+
+
+def consolidated(folder, group=None):
+    """The dataset in results.nc, or in one of its groups, lazily; a StoreError where it is not what was written."""
+    import xarray
+
+    path = folder / "results.nc"
+    fix = f"mixflow sweep resume {folder} writes it again"
+    try:
+        return xarray.open_dataset(sealed.verify(path), engine="h5netcdf", group=group, chunks={})
+    except StoreError as error:
+        raise StoreError(f"{str(error).removesuffix('.')}; {fix}.") from None
+    except Exception as error:  # HDF5 reports a foreign file through many exception types
+        raise StoreError(f"{path} is not a sweep's results ({type(error).__name__}); {fix}.") from None
 
 
 def _write_series(result, g, path):
     """Append one group's trajectories to the file, a part at a time."""
     import h5netcdf
 
-    plan, manifest = result.plan, result.manifest
-    batches = [b for b in range(plan.first[g], plan.first[g + 1]) if manifest.state[b] == DONE]
-    if not batches:
-        return
-    longest, shared, clock = 0, True, None
-    for batch in batches:  # first pass: how long the longest run is, and whether all runs share their times
-        t = unpack(manifest.read(batch))["series_time"]
+    longest, count, shared, clock = 0, 0, True, None
+    for part in result.parts(g):  # first pass: how long the longest run is, and whether all runs share their times
+        t = part["series_time"]
         clock = t if clock is None else clock
         shared = shared and t.ndim == 1 and np.array_equal(t, clock)
-        longest = max(longest, t.shape[-1])
-    count = sum(plan.size(batch) for batch in batches)
-    task = make("task", plan.job(batches[0])["task"])
+        longest, count = max(longest, t.shape[-1]), count + len(part["run"])
+    if not count:
+        return
+    plan = result.plan
+    task = make("task", plan.job(plan.first[g])["task"])
     with h5netcdf.File(path, "a") as file:
         group = file.create_group(f"group_{g}")
         along = "time" if shared else "save"
@@ -67,8 +72,7 @@ def _write_series(result, g, path):
         if shared:
             group.variables["time"][:] = clock
         at = 0
-        for batch in batches:
-            part = unpack(manifest.read(batch))
+        for part in result.parts(g):
             rows = slice(at, at + len(part["run"]))
             group.variables["run"][rows] = part["run"]
             t = part["series_time"]

@@ -1,25 +1,30 @@
-"""What a plan will cost, before it runs: runs, core-hours, wall time, bytes; measured on the workers themselves.
+"""What a sweep costs, told by its first batches: runs, core-hours, wall time, bytes.
 
-    wall = start + ready + first calls + work / workers + half a batch + end
+A few real batches of every kind of group run first and count as finished work; what they took is extrapolated to the rest.
 
-`start` is what connecting took, `ready` what a worker needs to load its libraries, a first call loads the compiled program of
-each kind of group once in every worker; `work` is lane-fulls times their seconds and a little for each batch. The end, stopping
-the processes and writing everything into one file, is told by the start: both are mostly processes and imports.
+    wall = start + first calls + work / workers + half a batch + end
+
+`start` is what connecting took; the first call of a program in a worker loads libraries and compiles, once in every worker. The
+end, stopping the processes and writing everything into one file, is told by the start: both are mostly processes and imports.
 """
 
+import math
+import pathlib
 import shutil
 from dataclasses import dataclass
 
 import numpy as np
 
 from ..errors import SpecError
-from .calibrate import calibrate
 
-KINDS = 8  # kinds of groups measured; others take the factor between measured and nominal time of the nearest in size
+KINDS = (
+    8  # kinds of groups that have pilots; the others take the ratio of measured to nominal time of the nearest in size
+)
+PILOTS = 3  # batches of each kind for each worker: the first one compiles, the others tell the time
 ROW_BYTES, PART_BYTES = 230, 4600  # of one run's reductions, and of a part's own headers (an .npz of twenty arrays)
 BATCH_SECONDS = 0.012  # of processor for sending, receiving, writing and syncing a batch
 END_OVER_START = 0.8  # stopping and consolidating, in units of the start: 0.6 to 1.0 measured, idle and busy
-SMALL = 60.0  # nominal core-seconds below which a sweep starts without being measured first
+ROUGH = 10  # without pilots a cost is known to about this factor: only what is beyond it is refused unseen
 
 
 @dataclass(frozen=True)
@@ -34,7 +39,7 @@ class Estimate:
     bytes: int
     free: int
     groups: tuple
-    calibrated: bool
+    calibrated: bool  # by pilots; else nominal
 
     def to_dict(self):
         """JSON-ready."""
@@ -58,35 +63,46 @@ class Estimate:
         return "\n".join(lines)
 
 
-def estimate(plan, folder, workers, client=None, startup=0.0):
-    """The cost of a plan: measured through `client`, or nominal without one."""
-    kinds = _kinds(plan)
-    measured = calibrate(plan, client, kinds) if client else None
-    rows, work, programs = {}, BATCH_SECONDS * plan.batches, {}
+def pilots(plan, workers):
+    """Batches to run first: PILOTS for each worker of each kind of group, the cheapest kinds first, spread over the kind."""
+    by_label = {}
     for g, group in enumerate(plan.groups):
-        per_call, first = _price(g, group, kinds, measured)
-        cost = per_call * _calls(group)
+        by_label.setdefault(group.label, []).append(g)
+    kinds = sorted(by_label.values(), key=lambda groups: plan.groups[groups[0]].nominal)
+    if len(kinds) > KINDS:
+        kinds = [kinds[round(i)] for i in np.linspace(0, len(kinds) - 1, KINDS)]
+    for groups in kinds:
+        end = np.cumsum([plan.groups[g].batches for g in groups])
+        for i in np.unique(np.linspace(0, end[-1] - 1, min(end[-1], PILOTS * workers)).astype(int)):
+            k = int(np.searchsorted(end, i, side="right"))
+            yield int(plan.first[groups[k] + 1] - end[k] + i)
+
+
+def estimate(plan, folder, workers, times=(), startup=0.0, waited=0.0):
+    """The cost of a plan; nominal but for the kinds of groups in `times`, the manifest's account of finished batches.
+
+    waited  seconds that pilots have run without an end, which a batch of their kind takes at least
+    """
+    measured = _measured(plan, times)
+    rows, work, tail = {}, BATCH_SECONDS * plan.batches, 0.0
+    for group in plan.groups:
+        per_call = _price(group, measured, waited)
+        cost = per_call * calls(group)
         label, runs, before = rows.get(group.label, (group.label, 0, 0.0))
         rows[group.label] = (label, runs + group.runs, before + cost)
         work += cost
-        programs[group.program] = max(first, programs.get(group.program, 0.0))
-    # The last batches do not end together: on average the workers wait for half of one.
-    tail = max(
-        _price(g, group, kinds, measured)[0] * -(-group.batch // group.lanes) for g, group in enumerate(plan.groups)
-    )
+        tail = max(tail, per_call * -(-group.batch // group.lanes))
+    firsts = {}  # of each program
+    for group, _, first in measured.values():
+        firsts[group.program] = max(first, firsts.get(group.program, 0.0))
+    once = sum(firsts.values())  # in every worker
     busy = min(workers, plan.batches)
-    once = (measured.ready if measured else 0.0) + sum(programs.values())  # in every worker
+    # The last batches do not end together: on average the workers wait for half of one.
     wall = startup * (1 + END_OVER_START) + once + max(work / busy, tail) + (tail / 2 if plan.batches > busy else 0)
-    work += once * busy
-    free = shutil.disk_usage(_existing(folder)).free
     return Estimate(
-        plan.runs, plan.batches, workers, work, wall, estimated_bytes(plan), free,
-        tuple(sorted(rows.values(), key=lambda row: -row[2])), measured is not None,
+        plan.runs, plan.batches, workers, work + once * busy, wall, estimated_bytes(plan),
+        shutil.disk_usage(_existing(folder)).free, tuple(sorted(rows.values(), key=lambda row: -row[2])), bool(measured),
     )  # fmt: skip
-
-
-def _count(number, word):
-    return f"{number} {word}" if number == 1 else f"{number} {word}{'es' if word.endswith('ch') else 's'}"
 
 
 def refuse_absurd(cost, max_core_hours):
@@ -96,58 +112,67 @@ def refuse_absurd(cost, max_core_hours):
             f"the sweep needs about {size(cost.bytes)} and {size(cost.free)} are free: keep fewer series, save less often, "
             "choose another --out, or insist with --force."
         )
-    if cost.core_seconds > 3600 * max_core_hours:
+    if cost.core_seconds > 3600 * max_core_hours * (1 if cost.calibrated else ROUGH):
         raise SpecError(
             f"the sweep needs about {cost.core_seconds / 3600:.3g} core-hours, above the limit of {max_core_hours:g}: make it "
             "smaller, raise --max-core-hours, or insist with --force."
         )
 
 
-def nominal_core_seconds(plan):
-    """Without measuring anything."""
-    return sum(group.nominal * group.lanes * _calls(group) for group in plan.groups)
-
-
 def estimated_bytes(plan):
-    """Parts and the consolidated copy."""
+    """Of the manifest and of its copy in one file."""
     total = 0
     for group in plan.groups:
         total += group.runs * (2 * ROW_BYTES + 2 * group.series_bytes * group.saves) + group.batches * PART_BYTES
     return int(total)
 
 
-def _kinds(plan):
-    """Groups to measure: one of each label, at most KINDS of them, spread over the sizes."""
-    by_label = {}
-    for g, group in enumerate(plan.groups):
-        by_label.setdefault(group.label, g)
-    chosen = sorted(by_label.values(), key=lambda g: plan.groups[g].nominal)
-    if len(chosen) > KINDS:
-        chosen = [chosen[round(i)] for i in np.linspace(0, len(chosen) - 1, KINDS)]
-    return {g: plan.groups[g] for g in chosen}
+def _measured(plan, times):
+    """{label: (a group, seconds of a lane-full, seconds that the first batch in a process takes beyond)} of what has run."""
+    rows = {}
+    for batch, _, seconds, warm in times:
+        group = plan.groups[plan.group_of(batch)]
+        lanefuls = -(-plan.size(batch) // group.lanes)
+        rows.setdefault(group.label, (group, [], []))[2 if warm else 1].append((seconds, lanefuls))
+    found = {}
+    for label, (group, cold, warm) in rows.items():
+        if warm:
+            each = sum(seconds for seconds, _ in warm) / sum(count for _, count in warm)
+        else:  # the libraries' start is in it: too much, but the most that is known
+            each = min(seconds / count for seconds, count in cold)
+        first = np.mean([seconds - each * count for seconds, count in cold]) if cold else 0.0
+        found[label] = group, each, max(0.0, float(first))
+    return found
 
 
-def _price(g, group, kinds, measured):
-    """Seconds of one lane-full of a group, and of compiling it."""
-    nominal = group.nominal * group.lanes
-    if measured is None:
-        return nominal, 0.0
-    near = min(kinds, key=lambda k: (kinds[k].label != group.label, abs(np.log(kinds[k].nominal / group.nominal))))
-    seconds, first = measured.groups[near]
-    return seconds * group.nominal / kinds[near].nominal, first
+def _price(group, measured, waited):
+    """Seconds of one lane-full of a group."""
+    if group.label in measured:
+        return measured[group.label][1]
+    seconds = group.nominal * group.lanes
+    if measured:
+
+        def distance(row):
+            return row[0].program != group.program, abs(math.log(row[0].nominal / group.nominal))
+
+        near, each, _ = min(measured.values(), key=distance)
+        seconds *= each / (near.nominal * near.lanes)
+    return max(seconds, waited / -(-group.batch // group.lanes))
 
 
-def _calls(group):
+def calls(group):
     """How many lane-fulls a group takes."""
     whole, rest = divmod(group.runs, group.batch)
     per_batch = -(-group.batch // group.lanes)
     return whole * per_batch + -(-rest // group.lanes)
 
 
-def _existing(folder):
-    from pathlib import Path
+def _count(number, word):
+    return f"{number} {word}" if number == 1 else f"{number} {word}{'es' if word.endswith('ch') else 's'}"
 
-    folder = Path(folder).absolute()
+
+def _existing(folder):
+    folder = pathlib.Path(folder).absolute()
     return next(path for path in (folder, *folder.parents) if path.exists())
 
 

@@ -1,12 +1,11 @@
-"""What is finished: an append-only list of checksums beside the part files, and the lock on the folder.
+"""What is finished: one SQLite file in the sweep's folder, and the lock on the folder.
 
-    DIR/sweep.json       the description, its fingerprint, versions; written once
-    DIR/manifest.jsonl   one line for each finished or failed batch, synced before the batch counts as finished
-    DIR/parts/000/…      the batches, each written whole
-    DIR/lock             held by the client while it works
+    DIR/sweep.sqlite   the description with its fingerprint and versions; each decided batch, its bytes and their SHA-256
+    DIR/results.nc     everything in one netCDF file, once every batch is decided
+    DIR/lock           held by the client while it works
 
-A line counts only if it ends in a newline and is valid JSON, so a crash in the middle of a line costs that line alone.
-A batch counts only if its line and its file agree, so every other crash costs that batch alone.
+A batch is finished when its transaction is in the write-ahead log on the disk, so whatever is killed at whatever moment, each
+batch is there whole or not at all. SQLite guards its own structure, not the bytes in it: those have checksums of ours.
 """
 
 import contextlib
@@ -16,160 +15,198 @@ import json
 import os
 import pathlib
 import socket
+import sqlite3
 import time
 
 import numpy as np
 
 from ..errors import StoreError
-from ..store import write_whole
 
+FORMAT = 3  # 3: one SQLite file; before it, sweep.json, manifest.jsonl and a file for each batch
 WAITING, DONE, FAILED = 0, 1, 2
-FILES_PER_FOLDER = 1000
+TABLES = (
+    "CREATE TABLE fact (name TEXT PRIMARY KEY, value TEXT) STRICT",
+    "CREATE TABLE batch (number INTEGER PRIMARY KEY, at REAL, seconds REAL, warm INTEGER, error TEXT, sha256 BLOB, "
+    "content BLOB) STRICT",
+)
+PATIENCE = 10  # seconds to wait for another process that reads or writes at the same moment
 
 
 class Manifest:
-    """State of every batch of one folder, in arrays: a million batches take 50 MB and one pass over the file."""
+    """The file of one sweep, for reading; `writing` and `create` are for the one client that holds the folder's lock.
 
-    def __init__(self, folder, batches):
-        self.folder, self.batches = pathlib.Path(folder), batches
-        self.path = self.folder / "manifest.jsonl"
-        self.state = np.zeros(batches, np.uint8)
-        self.bytes = np.zeros(batches, np.int64)
-        self.digest = np.zeros((batches, 32), np.uint8)
-        self.seconds = np.zeros(batches, np.float32)
-        self.errors = {}  # batch -> message
-        self.started = self.latest = None  # times of the first and last line
-        self.file = None
+    A reader opens the file for each question, so that it is never in the way.
+    """
 
-    def scan(self):
-        """Read every line; later lines win. Returns the manifest itself."""
-        try:
-            with open(self.path, "rb") as file:
-                for line in file:
-                    self._take(line)
-        except FileNotFoundError:
-            pass
-        except OSError as error:
-            raise StoreError(f"cannot read {self.path}: {error.strerror}.") from None
+    def __init__(self, folder):
+        self.path, self._db = pathlib.Path(folder) / "sweep.sqlite", None
+        if not begun(folder):
+            raise StoreError(f"{folder} holds no sweep: expected a folder written by mixflow sweep … --out.")
+        found = self.fact("format")
+        if found != FORMAT:
+            raise StoreError(
+                f"{self.path} has format {found}, this mixflow has {FORMAT}: use the version that began it."
+            )
+
+    @classmethod
+    def writing(cls, folder):
+        """The manifest of a sweep that goes on."""
+        self = cls(folder)
+        self._open("rw")
         return self
 
-    def _take(self, line):
-        if not line.endswith(b"\n"):
-            return
-        try:
-            entry = json.loads(line)
-            batch = entry["batch"]
-            if not 0 <= batch < self.batches:
-                return
-            if "error" in entry:
-                self.state[batch], self.errors[batch] = FAILED, entry["error"]
-            else:
-                self.digest[batch] = np.frombuffer(bytes.fromhex(entry["sha256"]), np.uint8)
-                self.state[batch], self.bytes[batch] = DONE, entry["bytes"]
-                self.seconds[batch] = entry["seconds"]
-                self.errors.pop(batch, None)
-            self.started = entry["at"] if self.started is None else self.started
-            self.latest = entry["at"]
-        except (ValueError, KeyError, TypeError):
-            return  # a damaged line: the batch is done again
-
-    def verify(self, progress=None):
-        """Compare every finished part with its checksum; the ones that differ or are gone wait again. Returns them."""
-        bad = []
-        for count, batch in enumerate(np.flatnonzero(self.state == DONE)):
-            if self.read(batch) is None:
-                self.state[batch] = WAITING
-                bad.append(int(batch))
-            if progress and count % 1000 == 0:
-                progress(count)
-        return bad
-
-    def read(self, batch):
-        """The bytes of a finished part, or None if they are not what was written."""
-        try:
-            content = part_path(self.folder, batch).read_bytes()
-        except OSError:
-            return None
-        if len(content) != self.bytes[batch] or hashlib.sha256(content).digest() != self.digest[batch].tobytes():
-            return None
-        return content
-
-    def open(self):
-        """Begin appending; a torn last line is cut off first."""
-        try:
-            self.file = open(self.path, "ab", buffering=0)  # noqa: SIM115 (closed by `close`)
-            size = self.path.stat().st_size
-            if size:
-                with open(self.path, "rb") as file:
-                    back = min(size, 1 << 16)
-                    file.seek(size - back)
-                    tail = file.read()
-                if not tail.endswith(b"\n"):
-                    self.file.truncate(size - back + tail.rfind(b"\n") + 1)
-            sync_folder(self.folder)
-        except OSError as error:
-            raise StoreError(
-                f"cannot write {self.path}: {error.strerror}; make room or choose another place."
-            ) from None
+    @classmethod
+    def create(cls, folder, facts):
+        """A new one; its facts are written with its tables, all or nothing."""
+        self = cls.__new__(cls)
+        self.path = pathlib.Path(folder) / "sweep.sqlite"
+        self._open("rwc")
+        with self._transaction():
+            for statement in TABLES:
+                self._db.execute(statement)
+            rows = [(name, json.dumps(value)) for name, value in {"format": FORMAT, **facts}.items()]
+            self._db.executemany("INSERT INTO fact VALUES (?, ?)", rows)
+        return self
 
     def close(self):
-        if self.file:
-            self.file.close()
-            self.file = None
+        """Stop writing; unless somebody reads just now, the log is folded in and one plain file is left."""
+        with contextlib.suppress(sqlite3.Error):  # what is in the log counts, folded in or not
+            self._db.execute("PRAGMA journal_mode = DELETE")
+        self._db.close()
+        self._db = None
 
-    def finish(self, batch, content, digest, seconds):
-        """Write a part, then its line; only after both are on the disk is the batch finished."""
-        path = part_path(self.folder, batch)
-        if not path.parent.is_dir():
-            try:
-                path.parent.mkdir(parents=True, exist_ok=True)
-                sync_folder(path.parent.parent)
-            except OSError as error:
-                raise StoreError(f"cannot make {path.parent}: {error.strerror}; make room and resume.") from None
-        write_whole(path, content)
-        sync_folder(path.parent)
-        self._append({"batch": batch, "sha256": digest, "bytes": len(content), "seconds": round(seconds, 4)})
+    def fact(self, name):
+        """A fact of the header, or None."""
+        with self._reading() as db:
+            row = db.execute("SELECT value FROM fact WHERE name = ?", (name,)).fetchone()
+            return json.loads(row[0]) if row else None
+
+    def note(self, name, value):
+        """Write a fact down."""
+        with self._transaction():
+            self._db.execute("INSERT OR REPLACE INTO fact VALUES (?, ?)", (name, json.dumps(value)))
+
+    def state(self, batches):
+        """WAITING, DONE or FAILED of every batch, as an array: a million batches take a megabyte."""
+        found = np.zeros(batches, np.uint8)
+        with self._reading() as db:
+            for number, failed in db.execute("SELECT number, error IS NOT NULL FROM batch"):
+                if 0 <= number < batches:
+                    found[number] = FAILED if failed else DONE
+        return found
+
+    def errors(self):
+        """{batch: message} of the batches that were given up, in order."""
+        with self._reading() as db:
+            return dict(db.execute("SELECT number, error FROM batch WHERE error IS NOT NULL ORDER BY number"))
+
+    def times(self):
+        """[(batch, when it was finished, seconds it took, whether its program had run in that process before)], in time."""
+        with self._reading() as db:
+            rows = db.execute("SELECT number, at, seconds, warm FROM batch WHERE error IS NULL ORDER BY at, number")
+            return rows.fetchall()
+
+    def bytes(self):
+        """Of all finished batches."""
+        with self._reading() as db:
+            return db.execute("SELECT COALESCE(SUM(LENGTH(content)), 0) FROM batch").fetchone()[0]
+
+    def parts(self, first=0, last=None):
+        """(number, bytes) of the finished batches first ≤ number < last, in order; bytes that do not match are None."""
+        last = 2**62 if last is None else last
+        with self._reading() as db:
+            where = "error IS NULL AND number >= ? AND number < ?"
+            for row in db.execute(
+                f"SELECT number, sha256, content FROM batch WHERE {where} ORDER BY number", (first, last)
+            ):
+                number, digest, content = row
+                yield number, content if content and hashlib.sha256(content).digest() == digest else None
+
+    def verify(self):
+        """Compare every finished batch with its checksum; those that differ wait again. Returns their numbers."""
+        bad = [number for number, content in self.parts() if content is None]
+        if bad:
+            with self._transaction():
+                self._db.executemany("DELETE FROM batch WHERE number = ?", [(number,) for number in bad])
+        return bad
+
+    def finish(self, batch, content, digest, seconds, warm):
+        """Write a finished batch: it is on the disk when this returns."""
+        self._decide(batch, seconds, int(warm), None, digest, content)
 
     def fail(self, batch, message):
         """Record that a batch was given up."""
-        self._append({"batch": batch, "error": message})
+        self._decide(batch, None, None, message, None, None)
 
-    def _append(self, entry):
-        line = json.dumps({**entry, "at": round(time.time(), 3)}).encode() + b"\n"
-        before = os.fstat(self.file.fileno()).st_size
+    def _decide(self, batch, *row):
+        with self._transaction():
+            self._db.execute("INSERT OR REPLACE INTO batch VALUES (?, ?, ?, ?, ?, ?, ?)", (batch, time.time(), *row))
+
+    def _open(self, mode):
+        with self._writing():
+            self._db = _connect(self.path, mode)
+            self._db.execute("PRAGMA journal_mode = WAL")
+            self._db.execute("PRAGMA synchronous = FULL")  # the log is on the disk before a batch counts
+
+    @contextlib.contextmanager
+    def _transaction(self):
+        with self._writing():
+            self._db.execute("BEGIN IMMEDIATE")
+            try:
+                yield
+                self._db.execute("COMMIT")
+            except BaseException:
+                with contextlib.suppress(sqlite3.Error):  # SQLite may have rolled back by itself
+                    self._db.execute("ROLLBACK")
+                raise
+
+    @contextlib.contextmanager
+    def _writing(self):
         try:
-            if self.file.write(line) != len(line):  # a full disk may take half a line without an error
-                raise OSError(28, "No space left on device")
-            os.fsync(self.file.fileno())
-        except OSError as error:
-            with contextlib.suppress(OSError):
-                self.file.truncate(before)
+            yield
+        except sqlite3.OperationalError as error:
+            full = error.sqlite_errorname.startswith(("SQLITE_FULL", "SQLITE_IOERR"))
+            fix = "make room" if full else "correct that"
             raise StoreError(
-                f"cannot write {self.path}: {error.strerror}; finished batches are kept, make room and resume."
+                f"cannot write {self.path}: {error}; finished batches are kept, {fix} and resume."
             ) from None
-        self._take(line)
+        except sqlite3.DatabaseError as error:
+            raise _damaged(self.path, error) from None
+
+    @contextlib.contextmanager
+    def _reading(self):
+        try:
+            with contextlib.nullcontext(self._db) if self._db else contextlib.closing(_connect(self.path, "ro")) as db:
+                yield db
+        except (sqlite3.DatabaseError, ValueError) as error:
+            raise _damaged(self.path, error) from None
 
 
-def part_path(folder, batch):
-    """Where a batch lives: a thousand files to a folder, because some file systems slow down beyond."""
-    return pathlib.Path(folder) / "parts" / f"{batch // FILES_PER_FOLDER:03d}" / f"{batch:06d}.npz"
+def _connect(path, mode):
+    return sqlite3.connect(f"{path.absolute().as_uri()}?mode={mode}", uri=True, isolation_level=None, timeout=PATIENCE)
 
 
-def sync_folder(folder):
-    """Make a new name in a folder survive a power cut."""
-    handle = os.open(folder, os.O_RDONLY)
+def _damaged(path, error):
+    return StoreError(f"cannot read {path} ({error}): restore it, or sweep into a new folder.")
+
+
+def begun(folder):
+    """Whether the folder holds a sweep; a StoreError for one of an older mixflow, and for a file that is no database."""
+    folder = pathlib.Path(folder)
+    if (folder / "sweep.json").exists():
+        raise StoreError(
+            f"{folder} holds a sweep in the format of an older mixflow: finish it with that version, or sweep again into a new "
+            "folder."
+        )
+    path = folder / "sweep.sqlite"
+    if not path.exists():
+        return False
     try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
-
-
-def remove_leftovers(folder):
-    """Delete temporary files of an interrupted write; only the holder of the lock may."""
-    for path in pathlib.Path(folder).glob("parts/*/.*.npz.*"):
-        path.unlink(missing_ok=True)
-    for path in [*pathlib.Path(folder).glob(".results.nc*"), *pathlib.Path(folder).glob(".sweep.json.*")]:
-        path.unlink(missing_ok=True)
+        with contextlib.closing(_connect(path, "ro")) as db:
+            # A client that is killed before its first transaction leaves a file without tables.
+            return db.execute("SELECT COUNT(*) FROM sqlite_master").fetchone()[0] > 0
+    except sqlite3.DatabaseError as error:
+        raise _damaged(path, error) from None
 
 
 @contextlib.contextmanager
@@ -189,9 +226,9 @@ def lock(folder):
             raise StoreError(
                 f"{folder} is in use by {owner}: wait for it, or look with mixflow sweep status {folder}."
             ) from None
-        file.truncate(0)
-        file.write(f"process {os.getpid()} on {socket.gethostname()}\n")
-        file.flush()
+        with contextlib.suppress(OSError):  # on a full disk the lock holds without a name
+            file.truncate(0)
+            os.write(file.fileno(), f"process {os.getpid()} on {socket.gethostname()}\n".encode())
         yield
 
 

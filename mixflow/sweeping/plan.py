@@ -13,11 +13,12 @@ from functools import cached_property
 
 import numpy as np
 
+from ..checks import one_of
 from ..errors import SpecError
 from ..running.choose import choose
 from .axes import coded
 from .fields import STEPWISE, build, plain
-from .trajectories import PLAIN, REDUCED
+from .trajectories import DIMENSIONS, PLAIN, REDUCED
 
 MOST_GROUPS = 100_000
 BATCH_SECONDS = 1.0  # long against the 10 ms a batch costs to send and write, short against what a crash may lose
@@ -93,6 +94,13 @@ class Plan:
         group, start = self.groups[g], (batch - self.first[g]) * self.groups[g].batch
         return min(group.batch, group.runs - start)
 
+    def sizes(self):
+        """How many runs each batch has, as an array."""
+        sizes = np.repeat([group.batch for group in self.groups], [group.batches for group in self.groups])
+        ends = np.array(self.first[1:]) - 1
+        sizes[ends] = [group.runs - group.batch * (group.batches - 1) for group in self.groups]
+        return sizes
+
     def positions(self, batch):
         """(runs, axes) positions along every axis."""
         g = self.group_of(batch)
@@ -112,7 +120,7 @@ class Plan:
         return {
             **shared, "transformers": [one["transformer"] for one in settings], "runs": runs.tolist(), "output": sweep.output,
             "rates": [one["method"].get("learning_rate") for one in settings],
-            "lanes": self.groups[self.group_of(batch)].lanes,
+            "lanes": self.groups[self.group_of(batch)].lanes, "program": self.groups[self.group_of(batch)].program,
         }  # fmt: skip
 
 
@@ -198,7 +206,9 @@ def _batch_runs(lanes, runs, nominal, bytes_each):
 
 
 def _check_output(output, engine):
-    """Refuse measurements that need feature coordinates of a network or task that has none."""
+    """Refuse measurements that nobody knows, or that need feature coordinates of a network or task that has none."""
+    for name in output["series"]:
+        one_of("output.series", name, (*PLAIN, *DIMENSIONS))
     if engine.name in REDUCED:
         return
     if "separation" in output["reductions"]:
@@ -245,8 +255,11 @@ def saves_of(method):
 
 def series_size(series, task):
     """Bytes of the trajectories kept of one run, for each save."""
-    F = len(task.features)
-    atoms = len(task.population().labels) if getattr(task, "listable", True) and series else F
+    if not series:
+        return 0
+    listed = getattr(task, "listable", True)
+    F = len(task.population().features) if listed else 2 * task.classes
+    atoms = len(task.population().labels) if listed else F
     sectors = {"w_sector": 2, "A_sector": 8, "G_K_sector": 8, "G_Q_sector": 8}
     sizes = sectors | {"w": 2 * F, "A": 2 * F * F, "G_K": 2 * F * F, "G_Q": 2 * F * F, "margin": atoms, "z": 2 * atoms}
     return 8 * sum(sizes.get(name, 1) for name in series)

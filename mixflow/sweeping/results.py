@@ -1,8 +1,9 @@
 """Finished batches as one labelled dataset over the whole sweep, opened lazily.
 
-While a sweep runs, the dataset is read from its parts; once every batch is decided, from the one file of `consolidated`.
+While a sweep runs, the dataset is read from its manifest; once every batch is decided, from the one file of `consolidated`.
 """
 
+import json
 import pathlib
 from dataclasses import dataclass
 from functools import cached_property
@@ -11,8 +12,8 @@ import numpy as np
 
 from ..errors import SpecError, StoreError
 from .axes import Choices
-from .fields import plain
-from .manifest import DONE, FAILED, Manifest, owner, part_path
+from .consolidated import consolidated
+from .manifest import DONE, FAILED, Manifest, owner
 from .plan import Plan
 from .spec import Sweep
 from .work import unpack
@@ -32,25 +33,25 @@ class SweepResult:
             f"<mixflow sweep: {s['runs_done']} of {s['runs']} runs, {len(self.failed)} batches failed, {self.folder}>"
         )
 
-    @property
+    @cached_property
+    def state(self):
+        """WAITING, DONE or FAILED of every batch when it was first asked."""
+        return self.manifest.state(self.plan.batches)
+
+    @cached_property
     def failed(self):
         """{batch: error} of the batches that were given up."""
-        return dict(sorted(self.manifest.errors.items()))
+        return self.manifest.errors()
 
     @property
     def complete(self):
         """Whether every batch is finished."""
-        return bool((self.manifest.state == DONE).all())
+        return bool((self.state == DONE).all())
 
     @cached_property
     def dataset(self):
         """One row for each finished run, with every swept field as a coordinate."""
-        import xarray
-
-        path = self.folder / "results.nc"
-        if path.exists():
-            return xarray.open_dataset(path, engine="h5netcdf", chunks={})
-        return table(self)
+        return consolidated(self.folder) if (self.folder / "results.nc").exists() else self.table()
 
     def grid(self, *names):
         """The chosen variables with one dimension for each axis of the sweep; NaN where a run is missing."""
@@ -87,50 +88,73 @@ class SweepResult:
 
     def trajectories(self, group=0):
         """The kept series of one group of runs, (run, time, …), lazily."""
-        import xarray
-
         if not self.plan.sweep.output["series"]:
             raise SpecError(
                 "this sweep kept no trajectories: set output.series, for example ['loss'], and sweep again."
             )
         if not 0 <= group < len(self.plan.groups):
             raise SpecError(f"group = {group}: expected 0 to {len(self.plan.groups) - 1}.")
-        path = self.folder / "results.nc"
-        if not path.exists():
+        if not (self.folder / "results.nc").exists():
             raise StoreError(f"{self.folder} is not finished: trajectories can be opened once every batch is decided.")
-        return xarray.open_dataset(path, engine="h5netcdf", group=f"group_{group}", chunks={})
+        return consolidated(self.folder, f"group_{group}")
 
     def status(self):
         """Counts, rate and time left, JSON-ready."""
-        state, plan, m = self.manifest.state, self.plan, self.manifest
-        sizes = _sizes(plan)
-        done, failed = state == DONE, state == FAILED
+        plan, sizes, times = self.plan, self.plan.sizes(), self.manifest.times()
+        done, failed = self.state == DONE, self.state == FAILED
         runs = {"runs": plan.runs, "runs_done": int(sizes[done].sum()), "runs_failed": int(sizes[failed].sum())}
-        elapsed = (m.latest - m.started) if m.started is not None else 0.0
-        core_seconds = float(m.seconds[done].sum())
+        core_seconds = float(sum(seconds for _, _, seconds, _ in times))
         left = float(np.sum(sizes[~done & ~failed])) / max(runs["runs_done"], 1) * core_seconds
         return {
             "folder": str(self.folder), "name": plan.sweep.name, **runs, "batches": plan.batches, "batches_done": int(done.sum()),
-            "failed": {str(batch): error for batch, error in self.failed.items()}, "bytes": int(m.bytes[done].sum()),
-            "core_seconds": core_seconds, "core_seconds_left": left, "elapsed": elapsed,
+            "failed": {str(batch): error for batch, error in self.failed.items()}, "bytes": self.manifest.bytes(),
+            "core_seconds": core_seconds, "core_seconds_left": left, "elapsed": times[-1][1] - times[0][1] if times else 0.0,
             "running": owner(self.folder), "consolidated": (self.folder / "results.nc").exists(),
         }  # fmt: skip
 
+    def table(self):
+        """The reductions of every finished run in order, from the manifest; a part that fails its checksum is a StoreError."""
+        import xarray
+
+        sweep = self.plan.sweep
+        rows = [{name: x for name, x in part.items() if not name.startswith("series_")} for part in self.parts()]
+        if not rows:
+            raise StoreError(f"{self.folder} has no finished batch yet: run mixflow sweep resume {self.folder}.")
+        columns = {}
+        for name in dict.fromkeys(name for row in rows for name in row):
+            columns[name] = np.concatenate([row.get(name, np.full(len(row["run"]), np.nan)) for row in rows])
+        order = np.argsort(columns["run"], kind="stable")
+        columns = {name: values[order] for name, values in columns.items()}
+        run = columns.pop("run")
+        positions = np.unravel_index(run, sweep.shape) if sweep.axes else ()
+        names = field_names(sweep)
+        coords = {"run": run, "model": ("run", columns.pop("model"))}
+        for axis, where in zip(sweep.axes, positions):
+            for field, column in zip(axis.fields, axis.columns):
+                coords[names[field]] = ("run", _labels(column)[where])
+        attrs = {"sweep": json.dumps(sweep.describe()) if len(run) < 100_000 else sweep.fingerprint, "name": sweep.name}
+        return xarray.Dataset({name: ("run", values) for name, values in columns.items()}, coords=coords, attrs=attrs)
+
+    def parts(self, group=None):
+        """The arrays of every finished batch, or of one group's, in order."""
+        ends = (0, None) if group is None else self.plan.first[group : group + 2]
+        for number, content in self.manifest.parts(*ends):
+            if content is None:
+                raise StoreError(
+                    f"batch {number} in {self.manifest.path} does not match its checksum: mixflow sweep resume {self.folder} "
+                    "computes it again."
+                )
+            yield unpack(content)
+
     def export(self, path):
         """Write the table to a .nc or .csv file of its own."""
-        from ..store import write_whole
+        from ..store import packed, write_whole
 
         path, data = pathlib.Path(path), self.dataset.load()
         if path.suffix == ".csv":
-            wide = data
-            for name in [n for n in data.data_vars if len(data[n].dims) > 1]:
-                (other,) = (d for d in data[name].dims if d != "run")
-                parts = {f"{name}_{plain(v)}": data[name].sel({other: v}, drop=True) for v in data[other].values}
-                wide = wide.drop_vars(name).assign(parts)
-            wide = wide.drop_dims([d for d in wide.dims if d != "run"])
-            return write_whole(path, wide.to_dataframe().to_csv().encode())
+            return write_whole(path, data.to_dataframe().to_csv().encode())
         if path.suffix == ".nc":
-            return write_whole(path, bytes(data.to_netcdf(engine="h5netcdf")))
+            return write_whole(path, packed(data))
         raise SpecError(f"cannot export to {path}: its name must end in .nc or .csv.")
 
 
@@ -147,51 +171,19 @@ def open_sweep(folder):
     Traceback (most recent call last):
     mixflow.errors.StoreError: no-such-folder holds no sweep: expected a folder written by mixflow sweep … --out.
     """
-    from .run import read_header
-
-    header = read_header(folder)
-    plan = Plan(Sweep.rebuild(header["sweep"]))
-    return SweepResult(pathlib.Path(folder), plan, Manifest(folder, plan.batches).scan())
+    manifest = Manifest(folder)
+    return SweepResult(pathlib.Path(folder), Plan(described_in(manifest)), manifest)
 
 
-def table(result):
-    """The reductions of every finished run in order, from the parts; a part that fails its checksum is a StoreError."""
-    import json
-
-    import xarray
-
-    manifest, sweep = result.manifest, result.plan.sweep
-    columns = {}
-    batches = np.flatnonzero(manifest.state == DONE)
-    for batch in batches:
-        content = manifest.read(batch)
-        if content is None:
-            raise StoreError(
-                f"{part_path(result.folder, batch)} does not match its checksum: mixflow sweep resume computes it again."
-            )
-        for name, values in unpack(content).items():
-            if not name.startswith("series_"):
-                columns.setdefault(name, []).append(values)
-    if not columns:
-        raise StoreError(f"{result.folder} has no finished batch yet: run mixflow sweep resume {result.folder}.")
-    columns = {name: np.concatenate(parts) for name, parts in columns.items()}
-    order = np.argsort(columns["run"], kind="stable")
-    columns = {name: values[order] for name, values in columns.items()}
-    run = columns.pop("run")
-    positions = np.unravel_index(run, sweep.shape) if sweep.axes else ()
-    names = field_names(sweep)
-    coords = {"run": run, "model": ("run", columns.pop("model"))}
-    for axis, where in zip(sweep.axes, positions):
-        for field, column in zip(axis.fields, axis.columns):
-            coords[names[field]] = ("run", _labels(column)[where])
-    coords["level"] = sweep.output["levels"]
-    variables = {
-        name: (("run", "level") if name == "time_to_loss" else "run", values) for name, values in columns.items()
-    }
-    if "time_to_loss" not in variables:
-        del coords["level"]
-    attrs = {"sweep": json.dumps(sweep.describe()) if len(run) < 100_000 else sweep.fingerprint, "name": sweep.name}
-    return xarray.Dataset(variables, coords=coords, attrs=attrs)
+def described_in(manifest):
+    """The sweep that a manifest is of; a StoreError if it is not what was written."""
+    try:
+        sweep = Sweep.rebuild(manifest.fact("sweep"))
+        if sweep.fingerprint == manifest.fact("fingerprint"):
+            return sweep
+    except (KeyError, TypeError, ValueError, AttributeError):
+        pass
+    raise StoreError(f"{manifest.path} is damaged: restore it, or sweep into a new folder.")
 
 
 def field_names(sweep):
@@ -199,14 +191,12 @@ def field_names(sweep):
     fields = [field for axis in sweep.axes for field in axis.fields]
     short = [field.split(".")[-1] for field in fields]
     taken = {"model", "run", "time", "level", "loss", "accuracy"}
-    clash = lambda word: short.count(word) > 1 or word in taken  # noqa: E731
-    return {f: f.replace(".", "_") if clash(s) else s for f, s in zip(fields, short)}
+    clash = {word for word in short if short.count(word) > 1 or word in taken}
+    return {f: f.replace(".", "_") if s in clash else s for f, s in zip(fields, short)}
 
 
 def _labels(column):
     """Values of an axis as an array: numbers stay numbers (inf among them), everything else is written as JSON."""
-    import json
-
     if isinstance(column, np.ndarray):
         return column
     if isinstance(column, Choices):
@@ -215,15 +205,6 @@ def _labels(column):
     if all(isinstance(value, (int, float)) and not isinstance(value, bool) for value in numbers):
         return np.array(numbers, float)
     return np.array([value if isinstance(value, str) else json.dumps(value) for value in column])
-
-
-def _sizes(plan):
-    sizes = []
-    for group in plan.groups:
-        whole = np.full(group.batches, group.batch)
-        whole[-1] = group.runs - group.batch * (group.batches - 1)
-        sizes.append(whole)
-    return np.concatenate(sizes)
 
 
 def status_text(status):

@@ -1,34 +1,35 @@
 """The loop over unfinished batches: send, receive, write, record; stop anywhere, go on with the same command."""
 
-import contextlib
 import itertools
 import json
-import os
 import pathlib
 import sys
+import tempfile
 import time
 from importlib import metadata
 
 import numpy as np
 
+from ..checks import real
 from ..errors import Interrupted, StoreError
 from ..guest import unchanged
 from ..progress import Progress
 from ..provenance import provenance
-from ..store import write_whole
+from ..store import make_folder
 from .cluster import Connection, Place
-from .consolidated import consolidate
-from .cost import SMALL, estimate, nominal_core_seconds, refuse_absurd
-from .manifest import DONE, Manifest, lock, remove_leftovers, sync_folder
+from .consolidated import consolidate, consolidated
+from .cost import estimate, pilots, refuse_absurd
+from .manifest import DONE, Manifest, begun, lock
 from .plan import Plan
-from .results import SweepResult
+from .results import SweepResult, described_in
 from .spec import Sweep
 from .work import attempt
 
-FORMAT = 2  # 2: runs that differ in their learning rate share batches
 ATTEMPTS = 3
 VERSIONS = ("mixflow", "jax", "jaxlib", "numpy")  # what decides the bits of a run
 LOG_SECONDS = 30  # between progress lines when stderr is a file
+PILOT_SECONDS = 60  # after which the cost is judged even if pilots are still running
+TICK = 1.0  # seconds between looks at the clock while nothing arrives
 
 
 @unchanged()
@@ -44,7 +45,7 @@ def sweep(
     scheduler       address of an existing Dask cluster, used instead of local processes
     tls_ca, tls_cert, tls_key  paths of the files for a tls:// scheduler
     dashboard       port of Dask's own page on the loopback interface; none if not given
-    max_core_hours  refuse a plan estimated above this many core-hours
+    max_core_hours  refuse a plan that by its first batches needs more core-hours than this
     force           True runs an absurd plan, and goes on under other library versions
     progress        True draws a bar on stderr; or a function of (done, total) runs
 
@@ -60,117 +61,177 @@ def sweep(
     mixflow.errors.SpecError: the axis transformer.omega is empty: give at least one value, or leave the axis out.
     """
     place = Place(workers, scheduler, tls_ca, tls_cert, tls_key, dashboard)
+    limit = real("max_core_hours", max_core_hours, above=0, fix="force=True (--force) lifts the limit")
     described = Sweep.of(description)
     plan = Plan(described)
-    folder = pathlib.Path(out)
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise StoreError(f"cannot make the folder {folder}: {error.strerror}; choose another --out.") from None
-    with lock(folder), Connection(place) as connection:
-        header = folder / "sweep.json"
-        if header.exists():
-            check_header(read_header(folder), described, force)
+    if not force:
+        refuse_absurd(estimate(plan, out, place.cores), limit)
+    make_folder(out)
+    with lock(out):
+        if begun(out):
+            check_header(Manifest(out), described, force)
         else:
-            if not force:
-                small = nominal_core_seconds(plan) < SMALL
-                refuse_absurd(_priced(plan, folder, connection, measure=not small), max_core_hours)
-            write_header(folder, described, plan)
-        return _finish(plan, folder, connection, progress)
+            write_header(out, described, plan)
+        return _finish(plan, out, place, progress, None if force else limit)
+
+
+def resume(folder, *, max_core_hours=100.0, force=False, progress=False, **place):
+    """Go on with the sweep in a folder, from its own description."""
+    place, limit = Place(**place), real("max_core_hours", max_core_hours, above=0)
+    manifest = Manifest(folder)
+    described = described_in(manifest)
+    check_header(manifest, described, force)
+    with lock(folder):
+        return _finish(Plan(described), folder, place, progress, None if force else limit)
 
 
 def price(plan, folder, place):
-    """What the plan will cost, measured on the workers, which takes some seconds."""
-    with Connection(place) as connection:
-        return _priced(plan, folder, connection, measure=True)
+    """What the plan will cost, told by its pilots, which are run for this alone."""
+    found = []
+
+    def note(cost):
+        found.append(cost)
+        return False
+
+    with tempfile.TemporaryDirectory(prefix="mixflow-plan-") as aside, Connection(place) as connection:
+        write_header(aside, plan.sweep, plan)
+        manifest = Manifest.writing(aside)
+        try:
+            _Work(plan, manifest, connection, folder, note).run(False)
+        finally:
+            manifest.close()
+    return found[0]
 
 
-def _priced(plan, folder, connection, *, measure):
-    nominal = estimate(plan, folder, connection.place.cores)
-    if not measure or nominal.bytes > nominal.free:
-        return nominal
-    client = connection.client
-    return estimate(plan, folder, sum(client.nthreads().values()), client, startup=connection.seconds)
-
-
-def resume(folder, *, force=False, progress=False, **place):
-    """Go on with the sweep in a folder, from its own description."""
-    header = read_header(folder)
-    described = Sweep.rebuild(header["sweep"])
-    check_header(header, described, force)
-    with lock(folder), Connection(Place(**place)) as connection:
-        return _finish(Plan(described), pathlib.Path(folder), connection, progress)
-
-
-def _finish(plan, folder, connection, progress):
-    remove_leftovers(folder)
-    manifest = Manifest(folder, plan.batches).scan()
-    damaged = manifest.verify()
-    if damaged:
-        names = ", ".join(map(str, damaged[:5])) + (", …" if len(damaged) > 5 else "")
-        print(
-            f"{len(damaged)} part files do not match their checksums and are computed again: batches {names}",
-            file=sys.stderr,
-        )
-    manifest.open()
+def _finish(plan, folder, place, progress, limit):
+    folder = pathlib.Path(folder)
+    manifest = Manifest.writing(folder)
     try:
-        if (manifest.state != DONE).any():
-            with contextlib.suppress(FileNotFoundError):  # a store of an incomplete sweep is out of date from here on
-                os.unlink(folder / "results.nc")
-            _work(plan, manifest, connection, progress)
-            connection.close()
-        result = SweepResult(folder, plan, manifest)
+        damaged = manifest.verify()
+        if damaged:
+            names = ", ".join(map(str, damaged[:5])) + (", …" if len(damaged) > 5 else "")
+            _say(f"{len(damaged)} batches do not match their checksums and are computed again: {names}")
+        waiting = (manifest.state(plan.batches) != DONE).any()
+        if waiting or not _sound(folder):
+            (folder / "results.nc").unlink(missing_ok=True)  # out of date from here on
+        if waiting:
+
+            def judge(cost):
+                refuse_absurd(cost, limit)
+                manifest.note("accepted", True)  # a sweep that was let through once goes on
+
+            judged = limit is None or manifest.fact("accepted")
+            with Connection(place) as connection:
+                _Work(plan, manifest, connection, folder, None if judged else judge).run(progress)
         if not (folder / "results.nc").exists():
-            consolidate(result)
+            consolidate(SweepResult(folder, plan, manifest))
     finally:
         manifest.close()
-    return result
+    return SweepResult(folder, plan, Manifest(folder))
 
 
-def _work(plan, manifest, connection, progress):
-    """Keep a few batches for each worker in flight; everything else is an iterator, so memory does not grow."""
-    waiting = np.flatnonzero(manifest.state != DONE)
-    todo = iter(waiting)
-    bar = _Bar(progress, sum(plan.size(batch) for batch in waiting))
-    flight, attempts = {}, {}  # future -> batch, batch -> how often it was sent
+def _sound(folder):
+    """Whether results.nc is there as it was written."""
     try:
-        client = connection.client
-        from distributed import as_completed
+        consolidated(folder).close()
+    except StoreError as error:
+        if (folder / "results.nc").exists():
+            _say(str(error))
+        return False
+    return True
 
-        arriving = as_completed(loop=client.loop)
 
-        def send(batch):
-            attempts[batch] = attempts.get(batch, 0) + 1
-            future = client.submit(attempt, plan.job(batch), key=f"batch-{batch}-{attempts[batch]}", pure=False)
-            flight[future] = batch
-            arriving.add(future)
+def _say(text):
+    print(text, file=sys.stderr, flush=True)
 
-        def fill():
-            room = 2 * max(1, sum(client.nthreads().values())) + 2 - len(flight)
-            for batch in itertools.islice(todo, max(room, 0)):
-                send(int(batch))
 
-        fill()
-        for future in arriving:
-            batch = flight.pop(future)
-            kind, *answer = _answer(future)
-            if kind == "done":
-                manifest.finish(batch, *answer)
-            elif attempts[batch] < ATTEMPTS and answer[1]:
-                send(batch)
-                continue
-            else:
-                manifest.fail(batch, answer[0])
-            del attempts[batch]
-            bar.advance(plan.size(batch))
-            fill()
-    except KeyboardInterrupt:
-        done = int((manifest.state == DONE).sum())
-        raise Interrupted(
-            f"interrupted with {done} of {plan.batches} batches finished and kept; the same command goes on from there."
-        ) from None
-    finally:
-        bar.close()
+class _Work:
+    """A few batches for each worker in flight; everything else is an iterator, so memory does not grow.
+
+    judge  called once with the Estimate, when the pilots are in; may raise, or return False to stop there
+    """
+
+    def __init__(self, plan, manifest, connection, folder, judge=None):
+        self.plan, self.manifest, self.connection, self.folder, self.judge = plan, manifest, connection, folder, judge
+        self.flight, self.attempts = {}, {}  # future -> batch, batch -> how often it was sent
+
+    def run(self, progress):
+        """Until every waiting batch is decided."""
+        waiting = self.manifest.state(self.plan.batches) != DONE
+        bar = _Bar(progress, sum(self.plan.size(batch) for batch in np.flatnonzero(waiting)))
+        try:
+            self.client = self.connection.client
+            with self.client.as_current():
+                if self.judge:
+                    first = [batch for batch in pilots(self.plan, self._workers()) if waiting[batch]]
+                    if self._loop(iter(first), bar, time.monotonic() + PILOT_SECONDS) is False:
+                        return
+                    waiting[first] = False
+                self._loop(map(int, np.flatnonzero(waiting)), bar)
+        except KeyboardInterrupt:
+            done = int((self.manifest.state(self.plan.batches) == DONE).sum())
+            raise Interrupted(
+                f"interrupted with {done} of {self.plan.batches} batches finished and kept; the same command goes on from there."
+            ) from None
+        finally:
+            bar.close()
+
+    def _loop(self, todo, bar, deadline=None):
+        """Send and receive until `todo` is decided, or the time of the pilots is over: then those in flight stay there."""
+        self._fill(todo)
+        while self.flight:
+            if deadline and time.monotonic() > deadline:
+                break
+            for future in self._arrived():
+                self._receive(future, bar)
+            self._fill(todo)
+        if deadline:
+            waited = PILOT_SECONDS if self.flight else 0.0
+            times, startup = self.manifest.times(), self.connection.seconds
+            return self.judge(estimate(self.plan, self.folder, self._workers(), times, startup, waited))
+        return True
+
+    def _workers(self):
+        return max(1, sum(self.client.nthreads().values()))
+
+    def _fill(self, todo):
+        for batch in itertools.islice(todo, max(0, 2 * self._workers() + 2 - len(self.flight))):
+            self._send(batch)
+
+    def _send(self, batch):
+        self.attempts[batch] = count = self.attempts.get(batch, 0) + 1
+        # Named by the sweep, because other clients of the same scheduler name theirs, too.
+        key = f"mixflow-{self.plan.sweep.fingerprint[:16]}-{batch}-{count}"
+        self.flight[self.client.submit(attempt, self.plan.job(batch), key=key, pure=False)] = batch
+
+    def _arrived(self):
+        from distributed import CancelledError, wait
+        from distributed import TimeoutError as DaskTimeout
+
+        try:
+            return wait(list(self.flight), timeout=TICK, return_when="FIRST_COMPLETED").done
+        except (DaskTimeout, TimeoutError):
+            return ()
+        except CancelledError:
+            raise StoreError(
+                "the scheduler went away; finished batches are kept, the same command goes on from there."
+            ) from None
+
+    def _receive(self, future, bar):
+        batch = self.flight.pop(future)
+        if future.status == "finished":
+            kind, *answer = future.result()
+        else:
+            why = type(future.exception()).__name__
+            kind, answer = "failed", (f"{why}: a worker process died every time it ran this batch", True)
+        if kind == "done":
+            self.manifest.finish(batch, *answer)
+        elif answer[1] and self.attempts[batch] < ATTEMPTS:
+            return self._send(batch)
+        else:
+            self.manifest.fail(batch, answer[0])
+        del self.attempts[batch]
+        bar.advance(self.plan.size(batch))
 
 
 class _Bar:
@@ -189,31 +250,15 @@ class _Bar:
         if self.logs and now - self.last > LOG_SECONDS:
             self.last, rate = now, self.done / (now - self.began)
             left = (self.total - self.done) / rate
-            print(
-                f"{self.done} of {self.total} runs, {rate:.3g} runs/s, {left:.0f} s left", file=sys.stderr, flush=True
-            )
+            _say(f"{self.done} of {self.total} runs, {rate:.3g} runs/s, {left:.0f} s left")
 
     def close(self):
         self.bar.close()
 
 
-def _answer(future):
-    """What a worker sent, or what Dask says about a worker that died over the batch."""
-    if future.status == "finished":
-        return future.result()
-    if future.status == "error":
-        return (
-            "failed",
-            f"{type(future.exception()).__name__}: a worker process died every time it ran this batch",
-            True,
-        )
-    raise StoreError("the scheduler went away; finished batches are kept, the same command goes on from there.")
-
-
 def write_header(folder, described, plan):
     """Write down what this folder is; its presence means the sweep has begun."""
     header = {
-        "format": FORMAT,
         "fingerprint": described.fingerprint,
         "batches": plan.batches,
         "runs": plan.runs,
@@ -221,37 +266,19 @@ def write_header(folder, described, plan):
         "provenance": provenance(),
         "sweep": described.describe(),
     }
-    write_whole(pathlib.Path(folder) / "sweep.json", json.dumps(header).encode())
-    sync_folder(folder)
+    Manifest.create(folder, header).close()
 
 
-def read_header(folder):
-    """The header of a sweep folder."""
-    path = pathlib.Path(folder) / "sweep.json"
-    try:
-        header = json.loads(path.read_text())
-        if header["format"] != FORMAT:  # its batches are cut in another way
-            raise StoreError(
-                f"{path} has format {header['format']}, this mixflow has {FORMAT}: use the version that began the sweep."
-            )
-        return header
-    except OSError:
-        raise StoreError(f"{folder} holds no sweep: expected a folder written by mixflow sweep … --out.") from None
-    except (ValueError, KeyError, TypeError):
-        raise StoreError(f"{path} is damaged: restore it, or sweep into a new folder.") from None
-
-
-def check_header(header, described, force=False):
+def check_header(manifest, described, force=False):
     """Refuse to mix two sweeps, or two versions of the arithmetic, in one folder."""
-    if header["fingerprint"] != described.fingerprint:
-        raise StoreError(
-            f"this folder holds another sweep ({_difference(header['sweep'], described.describe())}): choose another --out."
-        )
+    if manifest.fact("fingerprint") != described.fingerprint:
+        difference = _difference(manifest.fact("sweep"), described.describe())
+        raise StoreError(f"this folder holds another sweep ({difference}): choose another --out.")
     now = _versions()
-    for name, before in header["versions"].items():
-        if before != now[name] and not force:
+    for name, before in manifest.fact("versions").items():
+        if before != now.get(name) and not force:
             raise StoreError(
-                f"this sweep was begun with {name} {before} and this is {name} {now[name]}: results would not be identical; "
+                f"this sweep was begun with {name} {before} and this is {name} {now.get(name)}: results would not be identical; "
                 "install that version, or mix them with --force."
             )
 
@@ -266,5 +293,5 @@ def _difference(old, new, path=""):
         for key in sorted({*old, *new}):
             if old.get(key) != new.get(key) and key != "name":
                 return _difference(old.get(key), new.get(key), f"{path}.{key}" if path else key)
-    show = lambda x: text if len(text := json.dumps(x)) < 60 else text[:57] + "…"  # noqa: E731
-    return f"{path or 'it'} was {show(old)}, is {show(new)}"
+    old, new = (text if len(text := json.dumps(x)) < 60 else text[:57] + "…" for x in (old, new))
+    return f"{path or 'it'} was {old}, is {new}"

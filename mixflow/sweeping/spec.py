@@ -2,23 +2,25 @@
 
 import hashlib
 import json
+import math
 import pathlib
 import tomllib
 from functools import cached_property
 
 import numpy as np
 
-from ..checks import nearest, one_of, real, whole
+from ..checks import listed, nearest, one_of, real, shown, whole, word
 from ..errors import SpecError
 from .axes import Axis, check_distinct, check_known, described, read_axes, rebuilt, text, witnesses
 from .fields import SECTIONS, build, complete, filled, leaves
 
+MOST_POINTS = 10**9  # of all axes together
 AXES = ("grid", "list", "random", "seeds")
 REDUCTIONS = ("final", "stages", "levels", "separation")
 OUTPUT = {
     "reductions": ["final", "stages", "levels"],  # "separation" solves a quadratic programme at many saves: on request
     "levels": [0.5, 0.3, 0.1, 0.01],  # losses whose first crossing is timed
-    "separation_margin": 0.1,  # hard samples count as separated from this feature margin on
+    "separation_margin": 0.1,  # the deciding samples count as separated from this feature margin on
     "series": [],  # trajectories to keep, e.g. ["loss", "w"]
     "batch": None,  # runs in a batch; chosen from the cost of a run if not given
 }
@@ -34,11 +36,13 @@ class Sweep:
 
     def __init__(self, description):
         if not isinstance(description, dict):
-            raise SpecError(f"a sweep is a table or the path of a TOML file, not {type(description).__name__}.")
+            raise SpecError(f"a sweep is a table or the path of a TOML file, not {shown(description)}.")
         known = ("name", "model", *SECTIONS, *AXES, "output")
         for key in description:
             if key not in known:
-                raise SpecError(f"the sweep has no entry {key!r}: expected {', '.join(known)}{nearest(key, known)}.")
+                raise SpecError(
+                    f"the sweep has no entry {shown(key)}: expected {', '.join(known)}{nearest(key, known)}."
+                )
         self.name = str(description.get("name", ""))
         self.output = _output(description.get("output", {}))
         self.axes = tuple(read_axes(description))
@@ -50,6 +54,11 @@ class Sweep:
             self.axes, ["model", *(name for section in SECTIONS for name in leaves(self.base[section], section))]
         )
         check_distinct(self.axes)
+        points = math.prod(self.shape)
+        if points > MOST_POINTS:
+            raise SpecError(
+                f"the axes have {points:.3g} points together: expected at most {MOST_POINTS:g}; shorten the longest of them."
+            )
         for axis in self.axes:
             self._check_values(axis)
 
@@ -131,18 +140,21 @@ class Sweep:
 
 
 def _output(given):
+    if not isinstance(given, dict):
+        raise SpecError(f"output = {shown(given)}: expected a table of {', '.join(OUTPUT)}.")
     for key in given:
         if key not in OUTPUT:
-            raise SpecError(f"output.{key} is unknown: expected one of {', '.join(OUTPUT)}{nearest(key, OUTPUT)}.")
+            raise SpecError(
+                f"output.{shown(key)} is unknown: expected one of {', '.join(OUTPUT)}{nearest(key, OUTPUT)}."
+            )
     output = {**OUTPUT, **given}
-    for name in output["reductions"]:
-        one_of("output.reductions", name, REDUCTIONS)
-    levels = [real("output.levels", level, above=0) for level in output["levels"]]
-    output["levels"] = sorted(levels, reverse=True)
+    asked = listed("output.reductions", output["reductions"], f"a list of {', '.join(REDUCTIONS)}")
+    output["reductions"] = [one_of("output.reductions", name, REDUCTIONS) for name in asked]
+    levels = listed("output.levels", output["levels"], "a list of losses", most=1000)
+    output["levels"] = sorted({real("output.levels", level, above=0) for level in levels}, reverse=True)
     output["separation_margin"] = real("output.separation_margin", output["separation_margin"], above=0)
-    if not isinstance(output["series"], (list, tuple)) or not all(isinstance(name, str) for name in output["series"]):
-        raise SpecError(f"output.series = {output['series']!r}: expected a list of variables, e.g. ['loss', 'w'].")
-    output["series"] = list(output["series"])
+    series = listed("output.series", output["series"], "a list of variables, e.g. ['loss', 'w']")
+    output["series"] = [word("output.series", name) for name in series]
     if output["batch"] is not None:
-        output["batch"] = whole("output.batch", output["batch"])
+        output["batch"] = whole("output.batch", output["batch"], most=10**6)
     return output

@@ -58,7 +58,8 @@ def trajectories(job):
     """(task, transformer, {variable: array}) of every run in order.
 
     The arrays have time first and the names of the dataset's variables; besides them stand "time", "engine" (the model's
-    name) and "diverged_step" (-1 if the run did not diverge; the arrays then end before it).
+    name), "diverged_step" (-1 if the run did not diverge; the arrays then end before it) and "error", what stopped it before
+    its end.
     """
     transformers = [make("transformer", spec) for spec in job["transformers"]]
     task, method = make("task", job["task"]), make("method", job["method"])
@@ -94,7 +95,8 @@ def _descent(engine, task, transformers, method, rates):
         else:
             found = _over_time(build_dataset(task, transformer, method, engine.name, states, time=time))
         step = -1 if diverged is None else diverged
-        yield {"time": time, "engine": engine.name, "diverged_step": step, **found}
+        error = "" if diverged is None else f"the run diverged at step {diverged}"
+        yield {"time": time, "engine": engine.name, "diverged_step": step, "error": error, **found}
 
 
 def measured(task, population, model, states, bias):
@@ -119,19 +121,20 @@ def measured(task, population, model, states, bias):
 
 
 def _single(engine, task, transformer, method):
-    """Flows and staged runs cannot share lanes; a run that diverges keeps what it has."""
-    diverged = -1
+    """Flows and staged runs cannot share lanes; one that diverges or chatters keeps what it has and spoils no other."""
+    found = {"time": np.zeros(0), "engine": engine.name, "diverged_step": -1, "error": ""}
     try:
         if hasattr(method, "stages"):
-            run = run_three_stage(task, transformer, method, engine)
+            run = run_three_stage(task, transformer, method, engine, certificate=False)
         else:
             run = run_flow(task, transformer, method, engine.name, certificate=False)
-    except DivergedError as error:
-        if not hasattr(error.run, "dataset"):
-            raise
-        run, diverged = error.run, 0 if error.step is None else error.step
-    time = run.dataset["time"].values
-    return {"time": time, "engine": engine.name, "diverged_step": diverged, **_over_time(run.dataset)}
+    except ArithmeticError as error:
+        run, found["error"] = error.run, " ".join(str(error).split())
+        if isinstance(error, DivergedError):
+            found["diverged_step"] = 0 if error.step is None else error.step
+    if hasattr(run, "dataset"):
+        found |= {"time": run.dataset["time"].values, **_over_time(run.dataset)}
+    return found
 
 
 def _over_time(dataset):

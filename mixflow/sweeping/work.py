@@ -1,4 +1,4 @@
-"""One batch on one worker: train, reduce each run to a few numbers, pack them into the bytes of a part file.
+"""One batch on one worker: train, reduce each run to a few numbers, pack them into the bytes of a part.
 
 A part is an .npz of arrays with one row for each run, the same bytes whenever and wherever the batch is computed by the same
 versions on the same kind of processor.
@@ -13,16 +13,17 @@ import time
 
 import numpy as np
 
-from ..errors import SpecError
+from ..errors import MixflowError
 from ..jaxed import in_float64
 from ..measure.floor import Samples, above_least
 from ..measure.seeds import BOUNDARIES
-from ..measure.separability import feature_margin
+from ..measure.separability import deciding, feature_margin
 from ..measure.stages import detect
 from ..measure.trajectory import Trajectory
 from ..tasks import FiniteTask
 from .trajectories import trajectories
 
+_seen = set()  # programs that this process has compiled
 SEARCH = 64  # saves at which the feature margin is looked at before its crossing is bracketed
 
 
@@ -38,7 +39,7 @@ def one_thread():
 
 
 def attempt(job):
-    """What is sent to the workers: ("done", bytes, SHA-256, seconds), or ("failed", message, whether trying again may help).
+    """What is sent to the workers: ("done", bytes, SHA-256, seconds, warm), or ("failed", message, whether to try again).
 
     Errors travel as text. An exception of a library may not survive the journey: one that cannot be unpickled would leave the
     client waiting for ever.
@@ -47,29 +48,32 @@ def attempt(job):
         return ("done", *run_batch(job))
     except Exception as error:
         text = " ".join(str(error).split()) or "no message"
-        return "failed", f"{type(error).__name__}: {text}"[:500], not isinstance(error, SpecError)
+        return "failed", f"{type(error).__name__}: {text}"[:500], not isinstance(error, MixflowError)
 
 
 @in_float64
 def run_batch(job):
-    """The part file of a batch: its bytes, their SHA-256, and the seconds it took."""
-    began = time.perf_counter()
+    """The bytes of a batch, their SHA-256, the seconds it took, and whether its program had run in this process before."""
+    began, warm = time.perf_counter(), job["program"] in _seen
+    _seen.add(job["program"])
     one_thread()
     rows, series = [], []
     for task, transformer, arrays in trajectories(job):
         rows.append(reduce(task, transformer, arrays, job["output"]))
         if job["output"]["series"]:
             series.append({name: arrays[name] for name in ("time", *job["output"]["series"]) if name in arrays})
-    columns = {name: np.array([row[name] for row in rows]) for name in rows[0]}
+    names = dict.fromkeys(name for row in rows for name in row)  # a run that broke off at once has fewer
+    columns = {name: np.array([row.get(name, math.nan) for row in rows]) for name in names}
     content = pack({"run": np.array(job["runs"], np.int64), **columns, **_stacked(series)})
-    return content, hashlib.sha256(content).hexdigest(), time.perf_counter() - began
+    return content, hashlib.sha256(content).digest(), time.perf_counter() - began, warm
 
 
 def reduce(task, transformer, arrays, output):
     """One run as a row of numbers; NaN where the run does not have them."""
     wanted, t = output["reductions"], arrays["time"]
     some = len(t) > 0
-    row = {"model": arrays["engine"], "diverged_step": arrays["diverged_step"], "time": t[-1] if some else math.nan}
+    row = {name: arrays[name] for name in ("engine", "diverged_step", "error")}
+    row = {"model": row.pop("engine"), **row, "time": t[-1] if some else math.nan}
     if "final" in wanted:
         for name in ("loss", "accuracy", "loss_easy", "loss_hard", "loss_test", "accuracy_test"):
             if name in arrays or not name.endswith("test"):
@@ -78,9 +82,8 @@ def reduce(task, transformer, arrays, output):
     if "stages" in wanted:
         row |= _stages(task, arrays)
     if "levels" in wanted:
-        row["time_to_loss"] = [
-            _first_below(t, arrays["loss"], level) if some else math.nan for level in output["levels"]
-        ]
+        for level in output["levels"]:
+            row[f"time_to_loss_{level}"] = _first_below(t, arrays["loss"], level) if some else math.nan
     if "separation" in wanted:
         row |= _separation(task, arrays, output["separation_margin"])
     return row
@@ -122,7 +125,7 @@ def _first_below(time, loss, level):
 
 
 def _separation(task, arrays, threshold):
-    """When the hard samples' feature margin first reaches the threshold, and the margin at the end.
+    """When the deciding samples' feature margin first reaches the threshold, and the margin at the end.
 
     The margin is looked at on SEARCH saves spread evenly in index, then bisected in the first bracket: a crossing that is
     undone between two looks is missed, which for these slowly growing margins does not happen.
@@ -132,7 +135,8 @@ def _separation(task, arrays, threshold):
         return row
     A, time = arrays["A"], arrays["time"]
     looks = np.unique(np.linspace(0, len(time) - 1, SEARCH).astype(int))
-    margins = np.atleast_1d(feature_margin(task, A[looks]))
+    asked = deciding(task)
+    margins = np.atleast_1d(feature_margin(task, A[looks], samples=asked))
     row["separation_margin"] = float(margins[-1])
     reached = np.flatnonzero(margins >= threshold)
     if not len(reached):
@@ -141,7 +145,7 @@ def _separation(task, arrays, threshold):
     low = int(looks[reached[0] - 1]) if reached[0] else high
     while high - low > 1:
         middle = (low + high) // 2
-        low, high = (low, middle) if feature_margin(task, A[middle]) >= threshold else (middle, high)
+        low, high = (low, middle) if feature_margin(task, A[middle], samples=asked) >= threshold else (middle, high)
     return row | {"separation_time": float(time[high])}
 
 
@@ -153,9 +157,10 @@ def _stacked(series):
     longest = max(len(t) for t in times)
     shared = all(np.array_equal(t, times[0]) for t in times)
     stacked = {"series_time": times[0] if shared else np.stack([_padded(t, longest) for t in times])}
-    for name in series[0]:
-        if name != "time":
-            stacked[f"series_{name}"] = np.stack([_padded(one[name], longest) for one in series])
+    kept = {name: x for one in series for name, x in one.items() if name != "time"}
+    for name, example in kept.items():
+        none = np.zeros((0, *example.shape[1:]))  # of a run that broke off at once
+        stacked[f"series_{name}"] = np.stack([_padded(one.get(name, none), longest) for one in series])
     return stacked
 
 
