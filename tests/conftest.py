@@ -1,13 +1,12 @@
 """Shared by all tests: the folder on the path (for `twin`), float64 for tests of internals, reproducible Hypothesis."""
 
-import contextlib
 import sys
 from pathlib import Path
 
 import pytest
 from hypothesis import settings
 
-from mixflow.jaxed import float64
+from mixflow.jaxed import float64, jax
 
 sys.path.insert(0, str(Path(__file__).parent))
 
@@ -22,5 +21,8 @@ def pytest_runtest_protocol(item):
 
     Where that would hide a public function without one, in tests marked `as_user` and in doctests, it stays shut.
     """
-    with contextlib.nullcontext() if item.get_closest_marker("as_user") else float64():
+    if item.get_closest_marker("as_user"):
+        return (yield)
+    with float64():
+        jax()  # a test that imports JAX itself expects float64 too
         return (yield)
