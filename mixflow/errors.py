@@ -58,6 +58,17 @@ class DivergedError(MixflowError, ArithmeticError):
         self.run = run
 
 
+class ProofError(MixflowError, ArithmeticError):
+    """A statement that could not be proven: names the time at which the argument breaks and why. An ArithmeticError.
+
+    Raised by `prove`.
+
+    >>> import mixflow as mf
+    >>> issubclass(mf.ProofError, mf.MixflowError)
+    True
+    """
+
+
 class Interrupted(KeyboardInterrupt):
     """Ctrl-C during a run. A KeyboardInterrupt, so that `except Exception` does not swallow it.
 

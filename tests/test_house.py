@@ -10,7 +10,8 @@ PACKAGE = Path(mf.__file__).parent
 PLAN = [
     "lazy", "errors", "checks", "sealed", "spec", "jaxed", "guest", "progress", "provenance", "ctrl_c", "tasks", "networks",
     "filippov", "engines",
-    "methods", "measure", "dataset", "store", "running", "training", "side_by_side", "sweeping", "plot", "summary", "paper",
+    "methods", "measure", "dataset", "store", "running", "training", "side_by_side", "proofs", "sweeping", "plot", "summary",
+    "paper",
     "playground", "commands", "cli", "__main__",
 ]  # fmt: skip
 FILES = sorted(PACKAGE.rglob("*.py"))

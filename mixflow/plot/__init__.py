@@ -1,6 +1,7 @@
 """Figures of runs and sweeps, and the look they share; public functions that give matplotlib Figures.
 
-figures   plot_run, plot_columns (runs side by side), plot_events (a flow's switches), plot_scores, plot_sweep
+figures   plot_run, plot_columns (runs side by side), plot_events (a flow's switches), plot_scores, plot_sweep,
+          plot_tube (a proof)
 parts     draw_losses, draw_lines, neuron_lines, attention_lines, shade (the stages), time_axis
 look      RC, COLOURS, SERIES, GATES, STAGES; save (svg, pdf, png)
 
@@ -31,6 +32,7 @@ _HOME = {
     "plot_run": "run",
     "plot_scores": "scores",
     "plot_sweep": "sweep",
+    "plot_tube": "tube",
     "save": "style",
     "shade": "style",
     "time_axis": "style",

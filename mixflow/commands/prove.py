@@ -1,0 +1,88 @@
+"""`mixflow prove`: prove that a run learns, or check a proof with the independent program."""
+
+import json
+import pathlib
+
+from .common import DONE, FAILED, JSON, check_writable
+
+SUMMARY = "Prove that a run learns: enclosures of the gradient flow that hold by theorem; or check such a proof."
+EXAMPLE = "mixflow prove --classes 3 --loss 0.1 --out proof.json && mixflow prove --check proof.json"
+
+
+def flags():
+    number = {"type": float, "metavar": "X"}
+    return [
+        (["--classes"], {"type": int, "default": 2, "metavar": "K", "help": "number of mixtures"}),
+        (["--loss"], {**number, "help": "enclose the time at which the loss passes this level (default: 0.1)"}),
+        (["--time"], {**number, "help": "prove up to this time instead, whatever the loss"}),
+        (["--omega"], {**number, "default": 0.3, "help": "ω, scale of the initial weights"}),
+        (["--bias"], {**number, "default": 0.5, "help": "bias b of the neurons"}),
+        (["--omega-radius"], {**number, "default": 0.0, "help": "prove for every ω this near at once"}),
+        (["--bias-radius"], {**number, "default": 0.0, "help": "prove for every b this near at once"}),
+        (["--out"], {"metavar": "FILE", "help": "write the proof as JSON"}),
+        (["--figure"], {"metavar": "FILE", "help": "draw the proven tube (.png, .pdf or .svg)"}),
+        (
+            ["--check"],
+            {"metavar": "FILE", "help": "verify a proof's file with the independent checker (needs python-flint)"},
+        ),
+        *JSON,
+    ]
+
+
+def run(options):
+    if options.check:
+        return _check(options)
+    from ..errors import SpecError
+    from ..methods import Until
+    from ..networks.transformer import Transformer
+    from ..progress import Progress
+    from ..proofs import prove
+    from ..tasks import Mixture
+
+    if options.loss is not None and options.time is not None:
+        raise SpecError(f"--loss {options.loss:g} --time {options.time:g}: expected one of them; leave the other out.")
+    check_writable(options.out, (".json",))
+    check_writable(options.figure, (".png", ".pdf", ".svg"))
+    until = options.time if options.time is not None else Until("loss", 0.1 if options.loss is None else options.loss)
+    bar = Progress("cell")
+    proof = prove(
+        Mixture(classes=options.classes), Transformer(omega=options.omega, bias=options.bias), until=until,
+        omega_radius=options.omega_radius, bias_radius=options.bias_radius, progress=bar,
+    )  # fmt: skip
+    bar.close()
+    if options.out:
+        proof.save(options.out)
+    if options.figure:
+        from ..plot import plot_tube, save
+
+        path = pathlib.Path(options.figure)
+        save(plot_tube(proof), path.with_suffix(""), kinds=(path.suffix[1:],))
+    print(json.dumps(proof.facts(), allow_nan=False) if options.json else proof.statement())
+    return DONE
+
+
+def _check(options):
+    """Accepted (exit code 0) or refused (1), with the reason."""
+    import time
+
+    from ..progress import Progress
+    from ..proofs.file import read, verdict
+
+    proof = read(options.check)
+    bar, began = Progress("cell"), time.perf_counter()
+    reason = verdict(options.check, bar)
+    bar.close()
+    seconds = time.perf_counter() - began
+    if options.json:
+        print(
+            json.dumps(
+                {"accepted": reason is None, "reason": reason, "seconds": seconds, **proof.facts()}, allow_nan=False
+            )
+        )
+    else:
+        print(
+            f"refused: {reason}."
+            if reason
+            else f"accepted in {seconds:.0f} s by the independent checker.\n{proof.statement()}"
+        )
+    return FAILED if reason else DONE

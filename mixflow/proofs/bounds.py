@@ -1,0 +1,150 @@
+"""Intervals dispose: on every cell of time a proven residual δ, a proven growth μ and proven signs (docs/proofs.md).
+
+A cell is a stretch of one piece. Its tube is the curve x̂(t) with a ball of radius R around every point.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from .approximate import QUANTUM
+from .hessian import curvature, growth
+from .intervals import Interval, around, interval, norm
+from .network import gradient, preactivations
+from .series import Series, expansion
+
+TERMS = 8  # of the residual's Taylor series; the last is the remainder
+CHUNK = 128  # cells at once: the tables of that many fit a processor's cache
+
+
+@dataclass(frozen=True, eq=False)
+class Curves:
+    """x̂ on C cells, as series in σ ∈ [−1, 1]: about the middle (tight) and about every point of the cell (for remainders).
+
+    width (C,)  of the cells, exact floats
+    """
+
+    middle: Series
+    whole: Series
+    width: np.ndarray
+
+    @classmethod
+    def of(cls, pieces, times, terms=TERMS + 2):
+        """`pieces` (C,) and `times` (C, 2), the begin and end of each cell inside its piece."""
+        degree = max(len(piece.coefficients) for piece in pieces)
+        c = Interval(*np.zeros((2, degree, len(pieces), pieces[0].coefficients.shape[1])))
+        for i, piece in enumerate(pieces):
+            exact = _coefficients(piece)
+            c.lo[: len(exact.lo), i], c.hi[: len(exact.lo), i] = exact.lo, exact.hi
+        begin, end = (np.array([getattr(p, name) for p in pieces])[:, None] for name in ("begin", "end"))
+        s = [(interval(2 * t) - begin - end) / (end - begin) for t in (times[:, :1], times[:, 1:])]
+        middle, half = (s[0] + s[1]) * 0.5, (s[1] - s[0]) * 0.5
+        around_all = s[0].hull(s[1])
+        scaled = [
+            Series(x.c * _powers(half, terms)) for x in (expansion(c, middle, terms), expansion(c, around_all, terms))
+        ]
+        return cls(*scaled, times[:, 1] - times[:, 0])
+
+    def box(self):
+        """x̂ over each cell (C, n), to second order."""
+        unit = Interval(np.array(-1.0), np.array(1.0))
+        return self.middle.c[0] + self.middle.c[1] * unit + self.whole.c[2] * Interval(np.array(0.0), np.array(1.0))
+
+    def rate(self, terms):
+        """x̂' as series of `terms` coefficients, about the middle and about every point."""
+        scale = 2.0 / interval(self.width)[:, None]
+        weights = np.arange(1.0, terms + 1).reshape(-1, 1, 1)
+        return [Series(x.c[1 : terms + 1] * weights * scale) for x in (self.middle, self.whole)]
+
+
+def point(piece, t):
+    """x̂(t) (n,) as an interval, for a time that is a float."""
+    c, s = _coefficients(piece), (interval(np.array(2 * t)) - piece.begin - piece.end) / (piece.end - piece.begin)
+    total = c[-1]
+    for k in range(len(c.lo) - 2, -1, -1):
+        total = c[k] + total * s
+    return total
+
+
+def _coefficients(piece):
+    """The coefficients (k, n) as floats: a whole number is rounded once on its way, and scaling by 2⁻⁵⁶ is exact."""
+    c = piece.coefficients * QUANTUM
+    return around(c, np.abs(c) * 2.0**-53)
+
+
+def _powers(x, n):
+    out = [interval(np.ones_like(x.lo))]
+    for _ in range(n - 1):
+        out.append(out[-1] * x)
+    return Interval(np.stack([p.lo for p in out]), np.stack([p.hi for p in out]))
+
+
+def residual(tables, curves, bias, gates):
+    """δ (C,): a bound of dist(x̂', −∂ℓ(x̂)) over each cell; gates (C, G) of 0 and 1, or −1 where a sign is open."""
+    open_cells = (gates < 0).any(-1)
+    if open_cells.all():
+        box = curves.box()
+        gate = Interval(np.maximum(gates, 0.0), np.abs(gates))
+        return norm(curves.rate(1)[1].c[0] + gradient(tables, box, bias, gate))
+    if open_cells.any():
+        raise ValueError("cells with open gates are bounded by themselves.")
+    rates = curves.rate(TERMS)
+    at_middle = rates[0] + gradient(tables, Series(curves.middle.c[:TERMS]), bias, gates)
+    remainder = rates[1] + gradient(tables, Series(curves.whole.c[:TERMS]), bias, gates)
+    sizes = np.concatenate([at_middle.c.size[:-1], remainder.c.size[-1:]])
+    return norm(interval(sizes).sum(0).hi)
+
+
+def signs(tables, curves, bias, radius):
+    """z (C, G) on the curve and on the tube of the given radius (C,)."""
+    two = [Series(x.c[:2]) for x in (curves.middle, curves.whole)]
+    middle, whole = (preactivations(tables, x, bias) for x in two)
+    on_curve = middle.c[0] + whole.c[1] * Interval(np.array(-1.0), np.array(1.0))
+    slope = norm(curvature(tables, curves.box() + around(0.0, radius)[:, None], bias).slopes())  # (C, G)
+    room = (interval(slope) * radius[:, None]).hi
+    return on_curve, on_curve + Interval(-room, room)
+
+
+def growths(tables, curves, bias, radius, z):
+    """μ (C,) over the tubes, the largest over the gates of every neuron whose sign there is open."""
+    box = curves.box() + around(0.0, radius)[:, None]
+    cells, gates = _choices(z)
+    mu = np.full(len(radius), -np.inf)
+    bound = growth(curvature(tables, box[cells], bias).hessian(gates))
+    np.maximum.at(mu, cells, bound)  # a NaN stays one
+    return mu
+
+
+def _choices(z):
+    """Every cell with every choice of its open gates: indices (M,) of cells and gates (M, G)."""
+    cells, gates = [], []
+    for i, (low, high) in enumerate(zip(z.lo, z.hi)):
+        sign = np.where(low > 0, 1.0, 0.0)
+        choices = [sign]
+        for neuron in np.flatnonzero(~((low > 0) | (high < 0))):
+            flipped = [choice.copy() for choice in choices]
+            for choice in flipped:
+                choice[neuron] = 1.0
+            choices += flipped
+        cells += [i] * len(choices)
+        gates += choices
+    return np.array(cells), np.array(gates)
+
+
+def advance(r, mu, delta, width):
+    """The radius after a cell: (r + wδ)(1 + x + x²) with x = wμ ≤ 1, which is at least e^x (r + δ(1 − e^(−x))/μ)."""
+    x = (interval(mu) * width).hi
+    grown = (interval(r) + interval(delta) * width) * (1.0 + interval(x) + interval(x) * x)
+    return float(grown.hi) if 0 <= x <= 1 else np.inf
+
+
+def margins_on(tables, curves, bias, gates):
+    """The margins (C, N) of x̂ over each cell, by their Taylor series; with an open gate, from the box."""
+    N = tables.samples
+    if (gates < 0).any():
+        z = preactivations(tables, curves.box(), bias).relu()
+        return z[:, :N] - z[:, N:]
+    middle, whole = (preactivations(tables, Series(x.c[:TERMS]), bias) * gates for x in (curves.middle, curves.whole))
+    sizes = [each.c[..., :N] - each.c[..., N:] for each in (middle, whole)]
+    room = interval(np.concatenate([sizes[0].size[1:-1], sizes[1].size[-1:]])).sum(0).hi
+    return sizes[0][0] + Interval(-room, room)

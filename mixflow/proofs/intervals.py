@@ -1,0 +1,210 @@
+"""Intervals on NumPy arrays, rounded outwards from nothing but IEEE 754 arithmetic.
+
+A result contains every value that the inputs allow. The only premise is that +, −, ×, ÷ and √ of float64 return a float
+nearest to the exact result, as IEEE 754 demands. The exponential is summed here, so no library of functions is trusted; sums
+and matrix products may run in any order and with fused operations, because the bound used for them holds for every order.
+
+An acceptance is always written as `value <= bound`: a bound that overflowed is NaN or infinite and is refused by itself.
+"""
+
+import math
+from fractions import Fraction
+
+import numpy as np
+
+UNIT = 2.0**-52  # twice the relative error of one operation
+TINY = 1e-300  # far above the absolute error of an operation that underflows
+
+
+def _down(x):
+    # |x|·2⁻⁵² is at least one spacing of the floats at x, so the difference is at most the next float below x.
+    return x - (np.abs(x) * UNIT + TINY)
+
+
+def _up(x):
+    return x + (np.abs(x) * UNIT + TINY)
+
+
+class Interval:
+    """lo ≤ x ≤ hi, entry by entry; lo and hi are arrays of one shape."""
+
+    __slots__ = ("hi", "lo")
+    __array_ufunc__ = None  # so that array * interval asks the interval
+
+    def __init__(self, lo, hi):
+        self.lo, self.hi = lo, hi
+
+    @property
+    def shape(self):
+        return self.lo.shape
+
+    @property
+    def size(self):
+        """The largest |x|."""
+        return np.maximum(np.abs(self.lo), np.abs(self.hi))
+
+    @property
+    def mid(self):
+        return 0.5 * self.lo + 0.5 * self.hi
+
+    @property
+    def rad(self):
+        """At least the distance from `mid` to either end."""
+        mid = self.mid
+        return _up(np.maximum(_up(self.hi - mid), _up(mid - self.lo)))
+
+    def __getitem__(self, index):
+        return Interval(self.lo[index], self.hi[index])
+
+    def reshape(self, *shape):
+        return Interval(self.lo.reshape(*shape), self.hi.reshape(*shape))
+
+    def swap(self):
+        """The last two axes exchanged."""
+        return Interval(self.lo.swapaxes(-1, -2), self.hi.swapaxes(-1, -2))
+
+    def __neg__(self):
+        return Interval(-self.hi, -self.lo)
+
+    def __add__(self, other):
+        other = interval(other)
+        return Interval(_down(self.lo + other.lo), _up(self.hi + other.hi))
+
+    __radd__ = __add__
+
+    def __sub__(self, other):
+        other = interval(other)
+        return Interval(_down(self.lo - other.hi), _up(self.hi - other.lo))
+
+    def __rsub__(self, other):
+        return interval(other) - self
+
+    def __mul__(self, other):
+        other = interval(other)
+        a, b, c, d = self.lo * other.lo, self.lo * other.hi, self.hi * other.lo, self.hi * other.hi
+        low, high = np.minimum(np.minimum(a, b), np.minimum(c, d)), np.maximum(np.maximum(a, b), np.maximum(c, d))
+        return Interval(_down(low), _up(high))
+
+    __rmul__ = __mul__
+
+    def __truediv__(self, other):
+        return self * interval(other).inverse()
+
+    def __rtruediv__(self, other):
+        return interval(other) * self.inverse()
+
+    def inverse(self):
+        """1/x; where 0 is possible the result is NaN, which no check accepts."""
+        away = (self.lo > 0) | (self.hi < 0)
+        lo, hi = np.where(away, self.lo, np.nan), np.where(away, self.hi, np.nan)
+        return Interval(_down(1 / hi), _up(1 / lo))
+
+    def square(self):
+        size, least = self.size, np.maximum(np.maximum(self.lo, -self.hi), 0.0)
+        return Interval(np.maximum(_down(least * least), 0.0), _up(size * size))
+
+    def sqrt(self):
+        return Interval(np.maximum(_down(np.sqrt(np.maximum(self.lo, 0.0))), 0.0), _up(np.sqrt(self.hi)))
+
+    def sum(self, axis=-1):
+        """Σ along one axis: n numbers summed in any order err by at most n·2⁻⁵³/(1 − n·2⁻⁵³) of the sum of their sizes."""
+        n = self.lo.shape[axis] * UNIT
+        low, high = self.lo.sum(axis), self.hi.sum(axis)
+        return Interval(_down(low - n * np.abs(self.lo).sum(axis)), _up(high + n * np.abs(self.hi).sum(axis)))
+
+    def linear(self, M):
+        """Σ_j M_ij x_j along the last axis, for a matrix of floats M (i, j)."""
+        up, down, n = np.maximum(M, 0.0).T, np.minimum(M, 0.0).T, M.shape[1]
+        room = (2 * n + 4) * UNIT * (self.size @ np.abs(M).T)
+        return Interval(_down(self.lo @ up + self.hi @ down - room), _up(self.hi @ up + self.lo @ down + room))
+
+    def exp(self):
+        return Interval(exp_bounds(self.lo).lo, exp_bounds(self.hi).hi)
+
+    def log(self):
+        """Natural logarithm: a guess, confirmed by the exponential."""
+        low, high = np.log(self.lo), np.log(self.hi)
+        low, high = low - 1e-14 * (1 + np.abs(low)), high + 1e-14 * (1 + np.abs(high))
+        right = (exp_bounds(low).hi <= self.lo) & (exp_bounds(high).lo >= self.hi)
+        return Interval(np.where(right, low, np.nan), np.where(right, high, np.nan))
+
+    def relu(self):
+        return Interval(np.maximum(self.lo, 0.0), np.maximum(self.hi, 0.0))
+
+    def hull(self, other):
+        return Interval(np.minimum(self.lo, other.lo), np.maximum(self.hi, other.hi))
+
+
+def interval(x):
+    """An array of floats as an interval of no width; an interval as it is."""
+    if isinstance(x, Interval):
+        return x
+    x = np.asarray(x, float)
+    return Interval(x, x)
+
+
+def around(x, radius):
+    """x ± radius for arrays of floats."""
+    return Interval(_down(x - radius), _up(x + radius))
+
+
+def stack(intervals, axis=0):
+    return Interval(np.stack([x.lo for x in intervals], axis), np.stack([x.hi for x in intervals], axis))
+
+
+def concatenate(intervals, axis=-1):
+    return Interval(np.concatenate([x.lo for x in intervals], axis), np.concatenate([x.hi for x in intervals], axis))
+
+
+def from_fraction(value):
+    """The tightest interval of floats around an exact rational number."""
+    value, near = Fraction(value), float(value)
+    low = near if Fraction(near) <= value else math.nextafter(near, -math.inf)
+    high = near if Fraction(near) >= value else math.nextafter(near, math.inf)
+    return Interval(np.array(low), np.array(high))
+
+
+def _ln2():
+    """ln 2 = 2 artanh(1/3) = 2 Σ 3^(−2k−1)/(2k+1) as an interval; what is left out after 40 terms is below 9⁻⁴⁰."""
+    value = sum(Fraction(2, (2 * k + 1) * 3 ** (2 * k + 1)) for k in range(40))
+    coarse = Fraction(int(value * 2**32), 2**32)  # so few digits that a whole multiple is a float without error
+    rest = from_fraction(value - coarse).hull(from_fraction(value - coarse + Fraction(1, 9**40)))
+    return float(coarse), rest
+
+
+_LN2, _LN2_REST = _ln2()
+_INVERSES = [from_fraction(Fraction(1, n)) for n in range(1, 15)]
+
+
+def exp_bounds(x):
+    """The interval of exp at points x, |x| < 700: exp x = 2^k exp y with |y| < 0.36, and exp y by its series."""
+    x = np.asarray(x, float)
+    inside = np.abs(x) < 700
+    k = np.rint(np.where(inside, x, 0.0) / _LN2)
+    y = interval(x) - k * _LN2 - k * _LN2_REST  # the product k · coarse is exact
+    result = interval(np.ones_like(x))
+    for inverse in reversed(_INVERSES):
+        result = 1.0 + result * y * inverse
+    # Lagrange: the rest of the series is at most |y|^15/15! · e^0.36 < 3e-19.
+    room = np.where(inside & (y.size < 0.36), 3e-19, np.nan)
+    scale = np.ldexp(1.0, k.astype(int))
+    return Interval(_down(result.lo - room) * scale, _up(result.hi + room) * scale)
+
+
+def matmul(X, Y):
+    """X @ Y over the last two axes, either of them intervals or floats (Rump's midpoint and radius form).
+
+    For floats the computed product errs by at most n·2⁻⁵³/(1 − n·2⁻⁵³) · |X||Y| in any order of summation, fused or not.
+    """
+    X, Y = interval(X), interval(Y)
+    Xm, Ym, Xr, Yr = X.mid, Y.mid, X.rad, Y.rad
+    n = Xm.shape[-1]
+    product, Xa, Ya = Xm @ Ym, np.abs(Xm), np.abs(Ym)
+    radius = Xa @ (Yr + n * UNIT * Ya) + Xr @ (Ya + Yr)
+    radius = radius * (1 + 4 * (n + 4) * UNIT) + TINY
+    return around(product, radius)
+
+
+def norm(x, axis=-1):
+    """An upper bound of the Euclidean length along one axis."""
+    return interval(x).square().sum(axis).sqrt().hi

@@ -1,0 +1,62 @@
+"""A proof as a theorem that can be read aloud."""
+
+from fractions import Fraction
+
+
+def statement(proof):
+    """Theorem, times and premises, as lines of text."""
+    lines = [
+        "Theorem (computer-assisted). Let the mean-field transformer with"
+        f" {_parameter('ω', proof.omega)} and {_parameter('b', proof.bias)}",
+        f"learn the uniform mixture of K = {proof.classes} classes by gradient flow, all weights at once.",
+    ]
+    parts = []
+    if proof.switch_off:
+        low, high = proof.switch_off
+        parts.append(f"Every neuron is active until t = {_low(low)}; one is silent at t = {_high(high)}.")
+    if proof.time:
+        low, high = proof.time
+        parts.append(
+            f"The loss is above {_decimal(proof.level)} until t = {_low(low)} and below it from t = {_high(high)} on."
+        )
+    if proof.right_from is not None:
+        parts.append(f"Every sample is classified rightly from t = {_high(proof.right_from)} to t = {_low(proof.end)}.")
+    if proof.wrong_at is not None:
+        parts.append(f"At t = {_high(proof.wrong_at)} some sample is still classified wrongly.")
+    parts.append(
+        f"Until t = {_low(proof.end)} the weights are within {_high(proof.radius)} of a known piecewise polynomial."
+    )
+    lines += [f"  {number}. {part}" for number, part in enumerate(parts, 1)]
+    lines.append(f"Proof. {proof.cells} cells of time, every rounding error bounded; premise: IEEE 754 arithmetic. ∎")
+    return "\n".join(lines)
+
+
+def _parameter(symbol, ends):
+    low, high = (_decimal(end) for end in ends)
+    return f"{symbol} = {low}" if low == high else f"every {symbol} in [{low}, {high}]"
+
+
+def _decimal(fraction):
+    """A fraction whose denominator divides a power of ten, exactly; any other as p/q."""
+    text = repr(float(fraction))
+    return text if Fraction(text) == fraction else str(fraction)
+
+
+def _low(x):
+    """Twelve digits, rounded down."""
+    return _rounded(x, lambda shown: Fraction(shown) <= Fraction(x))
+
+
+def _high(x):
+    """Twelve digits, rounded up."""
+    return _rounded(x, lambda shown: Fraction(shown) >= Fraction(x))
+
+
+def _rounded(x, right):
+    digits = 12 if abs(x) >= 1e-3 else 3
+    shown = f"{x:.{digits}g}"
+    step = Fraction(10) ** (int(f"{x:e}".split("e")[1]) - digits + 1)
+    if right(shown):
+        return shown
+    candidates = (f"{float(Fraction(shown) + sign * step):.{digits}g}" for sign in (1, -1))
+    return next(shown for shown in candidates if right(shown))
