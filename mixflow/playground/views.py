@@ -126,12 +126,13 @@ def sample(run, atom):
     )
     P = attention(alone, run.dataset.A.values)[:, :, 0]  # (time, head, key, query) between token types
     kinds = zip(alone.token_feature, alone.token_coefficient, alone.count[0])
-    written = [_token(alone.features[f], sign, int(number)) for f, sign, number in kinds]
+    bare = population.is_identifier
+    written = [_token(alone.features[f], sign, int(number), bare[f]) for f, sign, number in kinds]
     return {"tokens": written, "label": int(label), "atom": atom}, {"attention": P.astype(SINGLE)}
 
 
-def _token(name, sign, number):
-    signed = name if name[0] == "c" else f"{'+' if sign > 0 else '−'}{name}"
+def _token(name, sign, number, bare):
+    signed = name if bare else f"{'+' if sign > 0 else '−'}{name}"
     return f"{signed} ×{number}" if number > 1 else signed
 
 
