@@ -21,7 +21,7 @@ import numpy as np
 sys.path.insert(0, str(pathlib.Path(__file__).parents[1] / "tests"))
 
 import httpx
-from pages import playground
+from pages import cookie, get, playground
 from websockets.asyncio.client import connect
 
 from mixflow.playground.frames import decode
@@ -58,7 +58,7 @@ class Watch(threading.Thread):
 async def client(address, number, end, seen):
     rng = random.Random(number)
     socket = address.replace("http", "ws") + "socket"
-    async with connect(socket, origin=address.rstrip("/"), max_size=None) as page:
+    async with connect(socket, origin=address.rstrip("/"), additional_headers=cookie(address), max_size=None) as page:
         count = 0
         while time.monotonic() < end:
             count += 1
@@ -88,21 +88,22 @@ def fill(address, clients, seconds):
     while share < 0.95 and time.monotonic() < end:
         turn += 1
         asyncio.run(everyone(address, clients, 5, {}, first=1000 * turn))
-        status = httpx.get(f"{address}status.json").json()
+        status = get(address, "status.json").json()
         share = status["kept_bytes"] / status["kept_bytes_limit"]
     return share
 
 
 async def orphan(address):
     """Seconds from a page's sudden death to its job's end."""
-    async with connect(address.replace("http", "ws") + "socket", origin=address.rstrip("/"), max_size=None) as page:
+    socket, known = address.replace("http", "ws") + "socket", cookie(address)
+    async with connect(socket, origin=address.rstrip("/"), additional_headers=known, max_size=None) as page:
         controls = {"steps": 500_000, "learning_rate": 0.001, "omega": 0.777}
         await page.send(json.dumps({"type": "run", "id": 1, "controls": controls}))
         while decode(await asyncio.wait_for(page.recv(), 60))[0]["kind"] != "chunk":
             pass
         page.transport.abort()
         began = time.monotonic()
-        async with httpx.AsyncClient() as http:
+        async with httpx.AsyncClient(headers=known) as http:
             while (await http.get(f"{address}status.json")).json()["unfinished"] and time.monotonic() - began < 10:
                 await asyncio.sleep(0.01)
     return time.monotonic() - began

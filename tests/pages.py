@@ -10,6 +10,8 @@ import time
 
 import pytest
 
+TOKEN = "the-token-of-the-tests"
+
 # Everything the browser could want from elsewhere is off: it must not look for updates or fetch lists.
 FLAGS = [
     "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
@@ -35,8 +37,8 @@ def require_browser():
 
 @contextlib.contextmanager
 def playground(port=0):
-    """`mixflow playground` in a process of its own; yields (address, process)."""
-    words = [sys.executable, "-m", "mixflow", "playground", "--port", str(port), "--no-browser"]
+    """`mixflow playground` in a process of its own; yields (address without the token, process)."""
+    words = [sys.executable, "-m", "mixflow", "playground", "--port", str(port), "--no-browser", "--token", TOKEN]
     process = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     try:
         said = process.stdout.readline()
@@ -61,11 +63,24 @@ def stop(process):
     process.stderr.close()
 
 
+def cookie(address):
+    """The header with which a page shows the token."""
+    return {"Cookie": f"mixflow-{address.rsplit(':', 1)[1].rstrip('/')}={TOKEN}"}
+
+
+def get(address, path="", **options):
+    """The server's answer to one who knows the token."""
+    import httpx
+
+    headers = {**cookie(address), **options.pop("headers", {})}
+    return httpx.get(address + path, headers=headers, timeout=5, **options)
+
+
 def _answers(address):
     import httpx
 
     try:
-        return httpx.get(f"{address}status.json", timeout=2).status_code == 200
+        return get(address, "status.json").status_code == 200
     except httpx.HTTPError:
         return False
 

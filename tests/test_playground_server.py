@@ -1,7 +1,7 @@
 """The playground's server: every answer bounded, every bad request refused, jobs shared, stopped and freed."""
 
+import asyncio
 import contextlib
-import csv
 import json
 import random
 import signal
@@ -15,7 +15,7 @@ import time
 import httpx
 import numpy as np
 import pytest
-from pages import playground, wait_until
+from pages import TOKEN, cookie, get, playground, wait_until
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 from websockets.sync.client import connect
 
@@ -39,9 +39,9 @@ def server():
 
 
 def open_socket(server, **headers):
-    return connect(
-        server.replace("http", "ws") + "socket", origin=headers.pop("origin", server.rstrip("/")), max_size=None
-    )
+    address = server.replace("http", "ws") + "socket"
+    origin = headers.pop("origin", server.rstrip("/"))
+    return connect(address, origin=origin, additional_headers=headers or cookie(server), max_size=None)
 
 
 def ask(page, **message):
@@ -61,8 +61,12 @@ def run(page, **controls):
     return answers(page)
 
 
+def arrays_of(frames, name):
+    return np.concatenate([arrays[name] for _, arrays in frames if name in arrays])
+
+
 def status(server):
-    return httpx.get(f"{server}status.json").json()
+    return get(server, "status.json").json()
 
 
 # requests and frames ---------------------------------------------------------------------------------------------------
@@ -94,19 +98,13 @@ def test_equal_settings_have_one_key():
 
 
 @pytest.mark.parametrize("method", METHODS)
-def test_every_method_builds_and_writes_itself(method):
-    request = Request.of({"method": method})
-    built = eval(request.calls()[2].code(), {"mf": mf})
-    assert built == request.spec()[2]
-
-
 @pytest.mark.parametrize("task", TASKS)
-def test_every_task_builds_and_writes_itself(task):
-    for classes in (2, 3):
-        request = Request.of({"task": task, "classes": classes})
-        built = eval(request.calls()[0].code(), {"mf": mf})
-        assert built.spec() == request.spec()[0].spec()
-        assert getattr(built, "uniform", False) == (task == "plain")
+def test_every_task_and_method_builds(task, method):
+    asked = Request.of({"task": task, "method": method, "classes": 3})
+    built, _, trained = asked.spec()
+    assert getattr(built, "uniform", False) == (task == "plain")
+    saves = getattr(trained, "method", trained)
+    assert method == "flow" or 600 <= saves.steps / saves.save_every < 1200
 
 
 def test_tasks_have_their_own_controls():
@@ -183,26 +181,61 @@ def test_refusals_say_what_is_expected(asked, says):
 
 
 def test_pages_carry_a_strict_policy(server):
-    for path in ("", "help", "plotly.js", "static/app.js", "config.json"):
-        answer = httpx.get(server + path)
+    for path in ("", "static/app.js", "static/worker.js", "status.json"):
+        answer = get(server, path)
         assert answer.status_code == 200
         policy = answer.headers["content-security-policy"]
         assert "default-src 'none'" in policy
-        assert "script-src 'self';" in policy
+        assert "script-src 'self'; style-src 'self'; worker-src 'self';" in policy
         assert "eval" not in policy
+        assert "unsafe" not in policy
         assert answer.headers["x-content-type-options"] == "nosniff"
         assert "server" not in answer.headers
 
 
 def test_foreign_names_and_sites_are_refused(server):
     port = server.rsplit(":", 1)[1].rstrip("/")
-    assert httpx.get(server, headers={"Host": f"evil.example:{port}"}).status_code == 403
-    assert httpx.get(server, headers={"Host": "127.0.0.1"}).status_code == 403
-    assert httpx.get(server, headers={"Origin": "https://evil.example"}).status_code == 403
-    assert httpx.get(server, headers={"Host": f"localhost:{port}"}).status_code == 200
+    assert get(server, headers={"Host": f"evil.example:{port}"}).status_code == 403
+    assert get(server, headers={"Host": "127.0.0.1"}).status_code == 403
+    assert get(server, headers={"Origin": "https://evil.example"}).status_code == 403
+    assert get(server, headers={"Host": f"localhost:{port}"}).status_code == 200
     for origin in ("https://evil.example", "null", None, "http://127.0.0.1:1"):
         with pytest.raises(InvalidStatus):
-            open_socket(server, origin=origin)
+            open_socket(server, origin=origin, **cookie(server))
+
+
+def test_strangers_on_the_same_machine_are_refused(server):
+    """Another user can forge any header but does not know the token."""
+    own = {"Origin": server.rstrip("/")}
+    name = next(iter(cookie(server).values())).partition("=")[0]
+    for path in ("", "status.json", "static/app.js", "run/x.nc", "?token=", "?token=guess", "?token=" + TOKEN[:-1]):
+        answer = httpx.get(server + path, headers=own)
+        assert answer.status_code == 403
+        assert "open the address that `mixflow playground` printed" in answer.text
+    for forged in ("", f"{name}=", f"{name}=guess", f"other={TOKEN}", "=;;;"):
+        assert httpx.get(server, headers={**own, "Cookie": forged}).status_code == 403
+        with pytest.raises(InvalidStatus):
+            open_socket(server, Cookie=forged)
+
+
+def test_the_printed_address_opens_the_page_and_leaves_no_token_in_it(server):
+    answer = httpx.get(f"{server}?token={TOKEN}")
+    assert answer.status_code == 303
+    assert answer.headers["location"] == "/"
+    kept = answer.headers["set-cookie"]
+    assert "HttpOnly" in kept
+    assert "SameSite=Strict" in kept
+    with httpx.Client(follow_redirects=True) as browser:
+        assert "<title>mixflow" in browser.get(f"{server}?token={TOKEN}").text
+        assert browser.get(f"{server}status.json").status_code == 200
+
+
+@pytest.mark.parametrize("token", ["short", "with space in it", "ünïcödé-token", "a&b=cdefgh"])
+def test_a_token_that_cannot_stand_in_an_address_is_refused(token):
+    words = [sys.executable, "-m", "mixflow", "playground", "--no-browser", "--port", "0", "--token", token]
+    done = subprocess.run(words, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 2
+    assert "leave it out for a random one" in done.stderr
 
 
 def test_only_this_machine_can_reach_it(server):
@@ -221,20 +254,7 @@ def test_paths_outside_are_not_found(server):
         "static/",
         "nothing",
     ):
-        assert httpx.get(server + path).status_code in (404, 405)
-
-
-def test_script_of_an_address(server):
-    text = httpx.get(f"{server}script.py?classes=3&omega=0.25&t=12.5&axis=linear").text
-    assert "mf.Mixture(classes=3)" in text
-    assert "omega=0.25" in text
-    assert "time=12.5" in text
-    bad = httpx.get(f"{server}script.py?classes=many")
-    assert bad.status_code == 400
-    assert bad.text.startswith("# ")
-    compile(text, "script", "exec")
-    constructed = httpx.get(f"{server}script.py?method=construct&classes=4&target_margin=2").text
-    assert "mf.construct(classes=4, target_margin=2.0, bias=0.5)" in constructed
+        assert get(server, path).status_code in (404, 405)
 
 
 # runs ----------------------------------------------------------------------------------------------------------------
@@ -266,19 +286,11 @@ def test_a_constructed_network_is_shown_as_one_state(server, tmp_path, classes):
         assert arrays["time"].tolist() == [0]
         assert arrays["loss"] == pytest.approx(net.evaluate().loss, rel=1e-12)
         assert arrays["margin"] == pytest.approx(2.0, rel=1e-6)
-        assert arrays["mode"].min() == 1  # every neuron is on
+        assert arrays["z"].min() > 0  # every neuron is on
         if classes == 3:
-            assert np.array_equal(arrays["A"][0], net.A.astype(np.float32))
-            ask(page, type="sample", key=header["key"], atom=1)
-            attention = answers(page, ("sample", "refused"))[-1][1]["attention"][0]
-            np.testing.assert_allclose(
-                attention[:, 0, 0], net.attention[1][:, 0], rtol=1e-6
-            )  # the identifier's to itself
-            ask(page, type="geometry", key=header["key"])
-            found, points = answers(page, ("geometry", "refused"))[-1]
-            assert np.all(points["points"][0, :, 0] * found["labels"] > 0)
+            assert np.array_equal(arrays["A"][0], net.A)
     path = tmp_path / "net.nc"
-    path.write_bytes(httpx.get(f"{server}run/{header['key']}.nc").content)
+    path.write_bytes(get(server, f"run/{header['key']}.nc").content)
     assert mf.load(path).method == net
 
 
@@ -297,17 +309,11 @@ def test_every_task_has_every_view(server, task):
             "A[v_j, c_k]",
         ]
         assert lines == set()  # every frame speaks of the same curves
-        for atom in (0, len(header["names"]["atoms"]) - 1):
-            ask(page, type="sample", key=header["key"], atom=atom)
-            told, found = answers(page, ("sample", "refused"))[-1]
-            n = len(told["tokens"])
-            assert found["attention"].shape[1:] == (2, n, n)
-            assert np.allclose(found["attention"].sum(axis=2), 1)
-        assert told["tokens"][-1] == ("−d1 ×2" if task == "longer" else "−v2")
-        ask(page, type="geometry", key=header["key"])
-        told, found = answers(page, ("geometry", "refused"))[-1]
-        assert len(told["atoms"]) == len(set(told["atoms"])) == found["points"].shape[1]
-        assert not any("→" in atom for atom in told["atoms"])  # a wrong label is no other sample
+        names = header["names"]
+        tokens = [[(names["features"][f], sign) for f, sign in atom] for atom in names["tokens"]]
+        assert tokens[-1][-1] == ("d1" if task == "longer" else "v2", -1)
+        assert len(tokens) == len(names["atoms"]) == len(names["weights"]) == arrays_of(frames, "margin").shape[1]
+        assert (names["least"] > 0) == (task == "noisy")
 
 
 def test_three_stages_arrive_as_one_run(server):
@@ -321,30 +327,12 @@ def test_three_stages_arrive_as_one_run(server):
     assert [round(switch["end"]) for switch in header["switches"]] == [100, 600, 1100]
 
 
-def test_views_of_a_finished_run(server):
-    with open_socket(server) as page:
-        key = run(page, **QUICK)[-1][0]["key"]
-        ask(page, type="sample", key=key, atom=1)
-        header, arrays = answers(page, ("sample", "refused"))[-1]
-        assert header["tokens"] == ["c1", "+v1", "−v2"]
-        assert np.allclose(arrays["attention"].sum(axis=2), 1)
-        ask(page, type="geometry", key=key)
-        header, arrays = answers(page, ("geometry", "refused"))[-1]
-        assert arrays["points"].shape[1:] == (4, 2)
-        ask(page, type="sample", key=key, atom=99)
-        assert answers(page, ("sample", "refused"))[-1][0]["kind"] == "refused"
-
-
 def test_downloads_are_the_run(server, tmp_path):
     with open_socket(server) as page:
-        key = run(page, **QUICK)[-1][0]["key"]
+        frames = run(page, **QUICK)
     path = tmp_path / "run.nc"
-    path.write_bytes(httpx.get(f"{server}run/{key}.nc").content)
-    data = mf.load(path).dataset
-    rows = list(csv.DictReader(httpx.get(f"{server}run/{key}.csv").text.splitlines()))
-    assert len(rows) == data.sizes["time"]
-    assert float(rows[-1]["loss"]) == float(data.loss[-1])
-    assert float(rows[-1]["A[+,c1,v1]"]) == float(data.A.sel(head="+", key="c1", query="v1")[-1])
+    path.write_bytes(get(server, f"run/{frames[-1][0]['key']}.nc").content)
+    assert np.array_equal(mf.load(path).dataset.loss, arrays_of(frames, "loss"))
 
 
 def test_finished_results_are_shared(server):
@@ -399,7 +387,7 @@ def nonsense(rng):
         lambda: json.dumps({"type": "run", "id": 1, "controls": pick() or None}),
         lambda: json.dumps({"type": "run", "id": 1, "slot": rng.choice(["x", 3, None]), "controls": {}}),
         lambda: json.dumps({"type": "run", "id": 1, "controls": {rng.choice(list(CONTROLS)): rng.choice([None, [], "no", -5])}}),
-        lambda: json.dumps({"type": rng.choice(["sample", "geometry"]), "id": 1, "key": pick(), "atom": pick()}),
+        lambda: json.dumps({"type": "cancel", "id": pick() or None, "slot": pick()}),
         lambda: '{"type": "run", "id": 1, "controls": {"classes": ' + "9" * 5000 + "}}",
         lambda: "[" * 3000,
         lambda: '{"type": "run"',
@@ -433,14 +421,14 @@ def test_malformed_bytes_on_the_wire(server):
     rng = random.Random(9)
     host, port = server[7:-1].split(":")
     hello = (
-        f"GET /socket HTTP/1.1\r\nHost: {host}:{port}\r\nOrigin: http://{host}:{port}\r\nUpgrade: websocket\r\n"
+        f"GET /socket?token={TOKEN} HTTP/1.1\r\nHost: {host}:{port}\r\nOrigin: http://{host}:{port}\r\nUpgrade: websocket\r\n"
         "Connection: Upgrade\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nSec-WebSocket-Version: 13\r\n\r\n"
     ).encode()
     for i in range(200):
         kinds = [
             bytes(rng.randrange(256) for _ in range(rng.randrange(1, 200))),
             b"GET / HTTP/1.1\r\n\r\n",
-            f"GET / HTTP/1.1\r\nHost: {host}:{port}\r\nContent-Length: -1\r\n\r\n".encode(),
+            f"GET /?token={TOKEN} HTTP/1.1\r\nHost: {host}:{port}\r\nContent-Length: -1\r\n\r\n".encode(),
             hello.replace(b"Version: 13", b"Version: 1"),
             hello + bytes([0x81, 0xFE, 0xFF]),  # a frame that says it is longer than it is
             hello + bytes([0xFF, 0x00]),  # reserved bits
@@ -453,10 +441,66 @@ def test_malformed_bytes_on_the_wire(server):
                 wire.settimeout(0.3)
                 with contextlib.suppress(TimeoutError, ConnectionError):
                     wire.recv(4096)
-    assert httpx.get(server, timeout=5).status_code == 200
+    assert get(server).status_code == 200
     with open_socket(server) as page:
         assert run(page, **QUICK)[-1][0]["kind"] == "done"
     wait_until(lambda: status(server)["unfinished"] == 0, 3)
+
+
+def test_text_that_is_no_text_closes_only_its_socket_and_says_nothing():
+    with playground() as (address, process):
+        for _ in range(2):
+            with open_socket(address) as page:
+                page.socket.sendall(bytes([0x81, 0x82, 0, 0, 0, 0, 0xFF, 0xFE]))
+                with pytest.raises(ConnectionClosed) as closed:
+                    page.recv(timeout=5)
+                assert closed.value.rcvd.code == 1007
+        process.terminate()
+        process.wait(10)
+        assert process.stderr.read() == ""
+
+
+def test_silent_connections_keep_nobody_out(server):
+    host, port = server[7:-1].split(":")
+    with contextlib.ExitStack() as held:
+        for i in range(520):
+            wire = held.enter_context(socket.create_connection((host, int(port)), timeout=5))
+            if i % 5 == 0:
+                wire.sendall(b"GET / HTTP/1.1\r\nHost: ")  # and then nothing
+        assert get(server).status_code == 200
+        with open_socket(server) as page:
+            assert run(page, **QUICK)[-1][0]["kind"] == "done"
+
+
+def test_a_request_that_never_ends_is_given_up(monkeypatch):
+    from mixflow.playground import patience
+
+    monkeypatch.setattr(patience, "SECONDS", 0.2)
+
+    async def slow():
+        import uvicorn
+
+        async def never(scope, receive, send):
+            raise AssertionError("nothing was asked")
+
+        config = uvicorn.Config(never, http=patience.patient_protocol(), lifespan="off", log_level="critical")
+        config.load()
+        state = uvicorn.Server(config).server_state
+        loop = asyncio.get_running_loop()
+        served = await loop.create_server(
+            lambda: config.http_protocol_class(config=config, server_state=state, app_state={}), "127.0.0.1", 0
+        )
+        reader, writer = await asyncio.open_connection(*served.sockets[0].getsockname())
+        writer.write(b"GET / HTTP/1.1\r\n")
+        try:
+            async with asyncio.timeout(5):
+                with contextlib.suppress(ConnectionError):
+                    assert await reader.read() == b""
+        finally:
+            writer.close()
+            served.close()
+
+    asyncio.run(slow())
 
 
 # starting and stopping -----------------------------------------------------------------------------------------------

@@ -8,7 +8,7 @@ STATIC = pathlib.Path(__file__).parent / "static"
 _IMPORT = re.compile(
     r'^import (?:\{(?P<names>[^}]*)\}|\* as (?P<all>\w+)) from "\./(?P<file>[\w-]+\.js)";\n', re.MULTILINE
 )
-_EXPORT = re.compile(r"^export (?=(?:async )?(?:function\*?|class|const) (\w+))", re.MULTILINE)
+_EXPORT = re.compile(r"^export (?=(?:async )?(?:function\*?|class|const) ([\w$]+))", re.MULTILINE)
 
 
 def bundle(entry):

@@ -58,6 +58,7 @@ class Control:
 
 
 WIDTHS = {"inf": "∞ (mean-field)", **{str(2**n): str(2**n) for n in range(2, 13)}}
+FINITE = tuple(width for width in WIDTHS if width != "inf")
 
 _TRAINED = {"method": TRAINED}
 _TABLE = (
@@ -135,8 +136,8 @@ _TABLE = (
         help="Force w_− = −w_+: another mechanism is learned.",
     ),
     Control(
-        "seed", "seed", "whole", 0, least=0, most=9999, step=1, only=_TRAINED,
-        help="Of the initial weights; infinite width has none.",
+        "seed", "seed", "whole", 0, least=0, most=9999, step=1, only={**_TRAINED, "width": FINITE},
+        help="Of the initial weights.",
     ),
 )  # fmt: skip
 CONTROLS = {control.name: control for control in _TABLE}

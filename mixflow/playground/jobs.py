@@ -157,7 +157,7 @@ class _Stream:
         times = np.concatenate(times)
         history = {name: np.concatenate([h[name] for h in histories]) for name in histories[0]}
         data = _build(self.spec, self.model, times, history)
-        header = {"key": self.job.key, **({} if self.sent else {"names": views.names(data)})}
+        header = {"key": self.job.key, **({} if self.sent else {"names": views.names(data, self.spec[0])})}
         self.job.say(encode("chunk", header, views.series(data)))
         self.sent.append(times)
         now = time.perf_counter()
@@ -178,7 +178,7 @@ class _Stream:
         header = {
             "key": self.job.key,
             "replace": not same or not len(sent),
-            "names": views.names(data),
+            "names": views.names(data, run.task),
             "warning": warning,
             "seconds": time.perf_counter() - self.began,
             **views.facts(run),

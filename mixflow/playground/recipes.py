@@ -1,113 +1,88 @@
-"""From control values to calls of the library: a row for each task and method, built for the engine, written for people."""
+"""From control values to the library's objects: a row for each task and method."""
 
 import math
-from collections.abc import Callable
-from dataclasses import dataclass
 
 from ..methods import GradientDescent, GradientFlow, ThreeStage
 from ..networks.construct import construct
 from ..tasks import Mixture, variants
 
-SAVES = 1000  # states kept of a run: more than a screen has columns
+SAVES = 600  # states kept of a run, at least: more than a screen has columns
 
 
-@dataclass(frozen=True)
-class Call:
-    """A function with its arguments: built for the engine, written out for "copy as Python", so both always agree."""
+def save_every(steps):
+    """Steps between two saves: a power of two, as in the page's own engine (static/record.js).
 
-    function: Callable
-    arguments: dict
-
-    def build(self):
-        return self.function(**{name: _built(value) for name, value in self.arguments.items()})
-
-    def code(self):
-        home = "mf.variants" if ".variants" in self.function.__module__ else "mf"
-        arguments = ", ".join(f"{name}={_written(value)}" for name, value in self.arguments.items())
-        return f"{home}.{self.function.__name__}({arguments})"
-
-
-@dataclass(frozen=True)
-class Spelled:
-    """A long value with the short expression that gives it."""
-
-    value: object
-    code: str
-
-
-def _built(value):
-    return value.build() if isinstance(value, Call) else value.value if isinstance(value, Spelled) else value
-
-
-def _written(value):
-    if isinstance(value, Call):
-        return value.code()
-    if isinstance(value, Spelled):
-        return value.code
-    return "math.inf" if value == math.inf else repr(value)
+    >>> save_every(20_000)
+    32
+    """
+    return 2 ** max(0, math.floor(math.log2(steps / SAVES)))
 
 
 # tasks ---------------------------------------------------------------------------------------------------------------
 
 
+def _mixture(c):
+    return Mixture(classes=c["classes"])
+
+
 def _unequal(c):
     K, p = c["classes"], c["prior"]
-    rest = [(1 - p) / (K - 1)] * (K - 1)
-    return Call(Mixture, {"classes": K, "priors": Spelled([p, *rest], f"[{p!r}] + [(1 - {p!r}) / {K - 1}] * {K - 1}")})
+    return Mixture(classes=K, priors=[p] + [(1 - p) / (K - 1)] * (K - 1))
 
 
-def _mixture(c):
-    return Call(Mixture, {"classes": c["classes"]})
+def _coherent(c):
+    return variants.coherent(classes=c["classes"], coherence=c["coherence"])
 
 
-# name: (label, most classes with which a page stays quick, controls -> Call). Another task is one more row here and its
-# controls, if it has any, in controls.py.
+def _noisy(c):
+    return variants.label_noise(_mixture(c), probability=c["wrong"])
+
+
+def _longer(c):
+    return variants.distractors(_mixture(c), count=c["distractors"])
+
+
+# name: (label, most classes with which a page stays quick, controls -> task). Another task is one more row here, its controls, if
+# it has any, in controls.py, and, for the page's own engine and its scripts, a row in static/tasks.js and static/script.js.
 TASKS = {
-    "plain": ("equal classes, orthonormal features", 200, _mixture),
+    "plain": ("equal classes (the paper)", 200, _mixture),
     "unequal": ("unequal classes", 5, _unequal),
-    "coherent": (
-        "coherent features", 5,
-        lambda c: Call(variants.coherent, {"classes": c["classes"], "coherence": c["coherence"]}),
-    ),
-    "noisy": (
-        "wrong labels", 4,
-        lambda c: Call(variants.label_noise, {"task": _mixture(c), "probability": c["wrong"]}),
-    ),
-    "longer": (
-        "tokens that say nothing", 3,
-        lambda c: Call(variants.distractors, {"task": _mixture(c), "count": c["distractors"]}),
-    ),
-}  # fmt: skip
+    "coherent": ("coherent features", 5, _coherent),
+    "noisy": ("wrong labels", 4, _noisy),
+    "longer": ("tokens that say nothing", 3, _longer),
+}
 
 
 # methods -------------------------------------------------------------------------------------------------------------
 
 
-def _descent(c, steps):
-    return Call(
-        GradientDescent, {"learning_rate": c["learning_rate"], "steps": steps, "save_every": max(1, -(-steps // SAVES))}
-    )
+def _descent(c, steps=None):
+    steps = c["steps"] if steps is None else steps
+    return GradientDescent(learning_rate=c["learning_rate"], steps=steps, save_every=save_every(steps))
+
+
+def _flow(c):
+    return GradientFlow(until=c["until"])
 
 
 def _three_stage(c):
     lengths = {name: c[name] for name in ("neurons", "attention", "converge")}
-    return Call(ThreeStage, {"method": _descent(c, round(sum(lengths.values()) / c["learning_rate"])), **lengths})
+    return ThreeStage(_descent(c, round(sum(lengths.values()) / c["learning_rate"])), **lengths)
+
+
+def _construct(c):
+    return construct(**{name: c[name] for name in ("classes", "target_margin", "bias")})
 
 
 # The same for methods of training …
 METHODS = {
-    "gd": ("gradient descent", lambda c: _descent(c, c["steps"])),
-    "flow": ("gradient flow", lambda c: Call(GradientFlow, {"until": c["until"]})),
+    "gd": ("gradient descent", _descent),
+    "flow": ("gradient flow", _flow),
     "three": ("three stages", _three_stage),
 }
 TRAINED = tuple(METHODS)
 # … and for networks that are written down instead.
-CONSTRUCTIONS = {
-    "construct": (
-        "none: written down in closed form",
-        lambda c: Call(construct, {name: c[name] for name in ("classes", "target_margin", "bias")}),
-    ),
-}
+CONSTRUCTIONS = {"construct": ("none: written down in closed form", _construct)}
 
 
 def labels(*tables):

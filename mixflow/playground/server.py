@@ -2,39 +2,34 @@
 
 import asyncio
 import contextlib
-import functools
-import importlib.resources
 import json
-import pathlib
-import re
+import logging
+import secrets
 import socket
 
 from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
-from starlette.responses import FileResponse, HTMLResponse, JSONResponse, PlainTextResponse, Response
+from starlette.responses import HTMLResponse, JSONResponse, PlainTextResponse, Response
 from starlette.routing import Mount, Route, WebSocketRoute
 from starlette.staticfiles import StaticFiles
 
 from ..errors import MixflowError, SpecError
-from ..plot.style import COLOURS, STAGES
 from ..store import packed
-from . import views
-from .controls import CONTROLS
+from . import page
+from .bundle import STATIC
 from .frames import encode
-from .guard import Guard
+from .guard import Guard, checked
 from .jobs import Jobs
-from .presets import PRESETS
-from .recipes import METHODS, labels
+from .patience import patient_protocol, quiet
 from .requests import Request
 from .warm import compile_ahead
 
-STATIC = pathlib.Path(__file__).parent / "static"
 MESSAGE_BYTES = 16 * 1024  # longest message from a page; a request has some 300 bytes
-SLOTS = ("main", "other")  # runs a page shows at once: its own and one to compare with
+SLOTS = ("main", "other", "file")  # runs of a page: its own, one to compare with, one to download
 
 
-def application(port):
-    """The ASGI application, reachable under loopback names at `port` only."""
+def application(port, token):
+    """The ASGI application, reachable under loopback names at `port` only, by those who know the token."""
 
     @contextlib.asynccontextmanager
     async def lifespan(app):
@@ -45,90 +40,32 @@ def application(port):
 
     routes = [
         Route("/", _index),
-        Route("/help", lambda _: FileResponse(STATIC / "help.html")),
-        Route("/plotly.js", _plotly),
-        Route("/config.json", _config),
         Route("/status.json", lambda request: JSONResponse(request.app.state.jobs.status())),
-        Route("/script.py", _script),
         Route("/run/{name}", _download),
         WebSocketRoute("/socket", _socket),
         Mount("/static", StaticFiles(directory=STATIC)),
     ]
-    return Guard(Starlette(routes=routes, lifespan=lifespan), port)
+    return Guard(Starlette(routes=routes, lifespan=lifespan), port, token)
 
 
 # pages ---------------------------------------------------------------------------------------------------------------
 
 
-def _plotly_path():
-    return pathlib.Path(str(importlib.resources.files("plotly"))) / "package_data" / "plotly.min.js"
-
-
-def _plotly(_):
-    return FileResponse(_plotly_path(), media_type="text/javascript", headers={"Cache-Control": "max-age=86400"})
-
-
-@functools.cache
-def _page():
-    """index.html with the name plotly.js gives its sheet for maps, a hash that differs between versions."""
-    found = re.search(r'getElementById\("([0-9a-f]{64})"\)', _plotly_path().read_text(encoding="utf-8"))
-    return (
-        (STATIC / "index.html").read_text(encoding="utf-8").replace("PLOTLY_MAP_STYLE", found[1] if found else "none")
-    )
-
-
-async def _index(_):
-    return HTMLResponse(await run_in_threadpool(_page))
-
-
-def _config(_):
-    return JSONResponse(
-        {
-            "controls": [control.describe() for control in CONTROLS.values()],
-            "methods": labels(METHODS),
-            "presets": PRESETS,
-            "colours": COLOURS,
-            "stages": STAGES,
-        }
-    )
-
-
-def _script(request):
-    """ "Copy as Python" for the settings in the query, the very ones in the page's address."""
-    try:
-        asked = {
-            name: _from_text(CONTROLS[name], text) for name, text in request.query_params.items() if name in CONTROLS
-        }
-        time = request.query_params.get("t")
-        return PlainTextResponse(Request.of(asked).script(None if time is None else float(time)))
-    except (SpecError, ValueError) as error:
-        return PlainTextResponse(f"# {error}\n", status_code=400)
-
-
-def _from_text(control, text):
-    if control.kind == "flag":
-        return {"true": True, "false": False}.get(text, text)
-    if control.kind in ("whole", "real"):
-        try:
-            return float(text)
-        except ValueError:
-            return text
-    return text
+def _index(_):
+    return HTMLResponse(page.served())
 
 
 async def _download(request):
-    """The netCDF or CSV file of a finished run."""
+    """The netCDF file of a finished run."""
     key, _, kind = request.path_params["name"].rpartition(".")
     job = request.app.state.jobs.find(key)
-    makers = {"nc": (packed, "application/x-netcdf"), "csv": (views.table, "text/csv; charset=utf-8")}
-    if kind not in makers or job is None:
+    if kind != "nc" or job is None:
         return PlainTextResponse(
             "This run is not kept here any more: reload the page and run it again.\n", status_code=404
         )
-    maker, media = makers[kind]
-    content = await run_in_threadpool(maker, job.run.dataset)
-    disposition = f'attachment; filename="mixflow-{key}.{kind}"'
-    return Response(content, media_type=media, headers={"Content-Disposition": disposition})
+    content = await run_in_threadpool(packed, job.run.dataset)
+    disposition = f'attachment; filename="mixflow-{key}.nc"'
+    return Response(content, media_type="application/x-netcdf", headers={"Content-Disposition": disposition})
 
 
 # the socket ----------------------------------------------------------------------------------------------------------
@@ -137,18 +74,18 @@ async def _download(request):
 async def _socket(websocket):
     """One page: each message asks for a run or a view of one; a newer run in the same slot cancels the older."""
     await websocket.accept()
-    page = _Page(websocket)
+    visitor = _Visitor(websocket)
     try:
         while True:
             message = await websocket.receive()
             if message["type"] == "websocket.disconnect":
                 return
-            await page.handle(message.get("text"))
+            await visitor.handle(message.get("text"))
     finally:
-        page.close()
+        visitor.close()
 
 
-class _Page:
+class _Visitor:
     def __init__(self, websocket):
         self.websocket, self.jobs = websocket, websocket.app.state.jobs
         self.tasks = {}
@@ -161,7 +98,7 @@ class _Page:
             if isinstance(identity, bool) or not isinstance(identity, int) or not 0 <= identity < 2**31:
                 identity = None
                 raise SpecError("a message needs a whole number 'id'.")
-            action = {"run": self._run, "sample": self._sample, "geometry": self._geometry, "cancel": self._cancel}
+            action = {"run": self._run, "cancel": self._cancel}
             asked = message.get("type")
             if not isinstance(asked, str) or asked not in action:
                 raise SpecError(f"'type' = {str(asked)[:40]!r}: expected one of {', '.join(action)}.")
@@ -188,30 +125,6 @@ class _Page:
 
     async def _cancel(self, identity, message):
         self._drop(message.get("slot", "main") if message.get("slot", "main") in SLOTS else "main")
-
-    async def _sample(self, identity, message):
-        job, atom = self._finished(message), message.get("atom")
-        count = job.run.dataset.sizes["atom"]
-        if isinstance(atom, bool) or not isinstance(atom, int) or not 0 <= atom < count:
-            raise SpecError(f"'atom' = {str(atom)[:40]!r}: expected a whole number from 0 to {count - 1}.")
-        await self._view("sample", identity, job, views.sample, job.run, atom)
-
-    async def _geometry(self, identity, message):
-        job = self._finished(message)
-        await self._view("geometry", identity, job, views.geometry, job.run)
-
-    async def _view(self, kind, identity, job, maker, *arguments):
-        header, arrays = await run_in_threadpool(maker, *arguments)
-        await self._send(encode(kind, {"id": identity, "key": job.key, **header}, arrays))
-
-    def _finished(self, message):
-        key = message.get("key")
-        job = self.jobs.find(key) if isinstance(key, str) else None
-        if job is None:
-            raise SpecError("that run is not kept here any more: run it again.")
-        if "atom" not in job.run.dataset.dims:
-            raise SpecError("this run has too many samples to list them one by one.")
-        return job
 
     async def _send(self, frame):
         with contextlib.suppress(Exception):  # the page went away: the receiving side will notice and clean up
@@ -270,16 +183,18 @@ def _free(port):
         return True
 
 
-def serve(port, *, browser=True):
-    """Serve until Ctrl-C."""
+def serve(port, *, browser=True, token=None):
+    """Serve until Ctrl-C; `token` is drawn anew if not given."""
     import uvicorn
 
+    token = secrets.token_urlsafe(24) if token is None else checked(token)
     server_socket = listen(port)
     port = server_socket.getsockname()[1]
-    address = f"http://127.0.0.1:{port}/"
+    address = f"http://127.0.0.1:{port}/?token={token}"
     print(f"mixflow playground: {address}   (Ctrl-C stops it)", flush=True)
     config = uvicorn.Config(
-        application(port),
+        application(port, token),
+        http=patient_protocol(),
         log_level="warning",
         access_log=False,
         server_header=False,
@@ -288,6 +203,7 @@ def serve(port, *, browser=True):
         timeout_graceful_shutdown=1,
         limit_concurrency=500,
     )
+    logging.getLogger("uvicorn.error").addFilter(quiet)
     server = uvicorn.Server(config)
     if browser:
         import threading

@@ -1,136 +1,132 @@
 // The page: state -> request -> frames -> views, and one clock for all of them. This file only connects the others.
 
-import { CHARTS, draw, missing } from "./charts.js";
+import { Chart } from "./chart.js";
+import { CHARTS, TIMED, missing } from "./charts.js";
 import { Clock } from "./clock.js";
-import { buildReadout, moveCursor } from "./cursor.js";
+import { $ } from "./draw.js";
 import { buildForm } from "./form.js";
 import { Link } from "./link.js";
+import { Local } from "./local.js";
+import { Maps } from "./maps.js";
 import { say } from "./messages.js";
+import { Network } from "./network.js";
 import { Painter } from "./painter.js";
-import { showMoves, wirePlayer } from "./player.js";
+import { showMoves, showTime, wirePlayer } from "./player.js";
 import { Runs } from "./runs.js";
 import { Samples } from "./samples.js";
-import { Squares } from "./squares.js";
 import { State } from "./state.js";
-import { addTools, offerDownloads, wireSharing } from "./takeaway.js";
-import { Theme } from "./theme.js";
-import { TIMED, buildCards } from "./views.js";
-import { wireChart } from "./zoom.js";
+import { Story } from "./story.js";
+import { addTools, wireTakeaway } from "./takeaway.js";
+import { followTheme } from "./theme.js";
+import { buildCards } from "./views.js";
 
-const $ = (id) => document.getElementById(id);
 const QUIET = 40; // ms without movement before a dragged slider asks for its run
-const EVERYTHING = 5; // every so many frames of a growing run all views are drawn
+const AT_CURSOR = ["network", "samples", "matrix", "attention", "geometry"]; // views of one time
 
-const config = await (await fetch("/config.json")).json();
-const state = new State(config);
-say(state.read(location.search).join(" "));
-const cards = buildCards($("views"));
-const clock = new Clock(state);
-const theme = new Theme(state);
-const squares = new Squares(cards, config.colours);
-const samples = new Samples(cards.attention, state);
-const painter = new Painter(cards, paintView, settle);
-const runs = new Runs(state, new Link());
+// config: {controls, methods, presets, served}
+export function open(config) {
+  const state = new State(config);
+  const fresh = location.hash.length < 2;
+  say(state.read(location.hash).join(" "));
+  followTheme(state);
+  const figure = new URLSearchParams(location.search).get("figure"); // only these views, for a page that embeds this one
+  if (figure) document.body.classList.add("figure", ...figure.split(",").filter((id) => /^[a-z]+$/.test(id)).map((id) => `figure-${id}`));
+  const cards = buildCards($("stage"), $("views"));
+  const clock = new Clock(state);
+  const runs = new Runs(state, new Local(), config.served ? new Link() : null);
+  const network = new Network(cards.network.body, (probe) => state.set({ probe }));
+  const samples = new Samples(cards.samples.body, state);
+  const maps = new Maps(cards);
+  const charts = buildCharts(cards, state, clock, runs);
+  const painter = new Painter(cards, paint);
 
-// asking: a moved control waits for a quiet moment, a released one does not
-let timer = null;
-const moved = () => { clearTimeout(timer); say(""); timer = setTimeout(() => runs.ask(), QUIET); };
-const released = () => { clearTimeout(timer); say(""); runs.ask(); };
-
-runs.addEventListener("show", ({ detail: { slot, run } }) => {
-  if (slot === "other") {
-    painter.redraw("loss");
-    return;
-  }
-  clock.run = run;
-  if (run.still) clock.pause();
-  showMoves(run);
-  samples.fill(run);
-  // Drawing takes the engine's processor time, and most runs are over before a second frame of them comes: of a run that
-  // grows one curve is drawn at first, then the three that tell most, and about once a second everything.
-  if (run.done || run.frames % EVERYTHING === 0) painter.redrawAll();
-  else painter.redraw(...(run.frames > 1 ? ["loss", "neurons", "scores"] : ["loss"]));
-});
-
-runs.addEventListener("finished", ({ detail: { run } }) => {
-  offerDownloads(run);
-  if (!run.names.listed) return;
-  runs.askView("geometry");
-  askSample();
-});
-
-runs.addEventListener("view", ({ detail: { name } }) => painter.redraw(name === "sample" ? "attention" : name));
-
-function askSample() {
-  const run = runs.main;
-  if (!run?.done || !run.names.listed) return;
-  const atom = samples.chosen(run);
-  if (run.views.sample?.header.atom !== atom) runs.askView("sample", { atom });
-}
-
-// drawing
-function paintView(id) {
-  const run = runs.main;
-  if (!run?.length) return;
-  const { body, note } = cards[id];
-  const why = missing(id, run);
-  note.textContent = why;
-  note.hidden = !why;
-  body.hidden = Boolean(why);
-  if (why) return;
-  if (id in CHARTS) {
-    draw(body, id, page());
-    if (!body.dataset.wired) wire(body, id);
-  } else {
-    squares[id](run, clock.index, theme.dark);
-  }
-  if (id === "loss") {
-    performance.mark(run.done ? "mixflow:drawn-finished" : "mixflow:drawn");
-    document.documentElement.dataset.drawn = run.done ? run.key : "partial";
-  }
-}
-
-// What a chart needs to know of the page.
-function page() {
-  return {
-    run: runs.main, other: runs.shown.other, otherName: config.methods[state.get("compare")], state, index: clock.index,
-    colours: { lines: config.colours, stages: config.stages }, dark: theme.dark, ...theme.tones(),
-  };
-}
-
-function wire(body, id) {
-  body.dataset.wired = "yes";
-  wireChart(body, id, state);
-  if (!TIMED.includes(id)) return;
-  body.on("plotly_click", ({ points }) => {
-    if (runs.main.still) return;
-    clock.pause();
-    clock.moveTo(Number(points[0].x));
+  // asking: a moved control waits for a quiet moment, a released one does not
+  let timer = null;
+  const moved = () => { clearTimeout(timer); say(""); timer = setTimeout(() => runs.ask(), QUIET); };
+  const released = () => { clearTimeout(timer); say(""); runs.ask(); };
+  const story = new Story(state, {
+    set: (settings) => { clock.pause(); state.reset(settings); released(); return runs.coming.main !== null; },
+    play: (from, to) => { state.set({ t: from }); clock.play(to); },
   });
-  body.on("plotly_afterplot", settle);
-}
 
-function settle() {
-  if (runs.main?.length) moveCursor(runs.main, clock, cards);
-}
-
-state.addEventListener("change", ({ detail }) => {
-  if (detail.has("t")) {
-    painter.redraw("geometry", "matrix", "attention");
-    settle();
+  function paint(id) {
+    const run = runs.main;
+    if (!run?.length || !run.names) return;
+    document.documentElement.dataset.drawn = run.done ? run.key : "partial";
+    const { body, note, title } = cards[id];
+    const why = missing(id, run);
+    note.textContent = why;
+    note.hidden = !why;
+    body.hidden = Boolean(why);
+    if (title) title.hidden = Boolean(why);
+    if (why) return;
+    const { index } = clock;
+    const atom = run.names.listed ? samples.chosen(run) : 0;
+    if (id === "network") network.show(run, index, atom, state.get("bias"), state.get("probe"));
+    else if (id === "samples") samples.show(run, index);
+    else if (id === "matrix") maps.matrix(run, index);
+    else if (id === "attention") maps.attention(run, index, atom);
+    else paintChart(id, run, atom);
   }
-  if (detail.has("head")) painter.redraw("neurons");
-  if (detail.has("axis") || detail.has("zoom")) painter.redraw(...TIMED);
-  if (detail.has("off")) painter.redraw(...Object.keys(CHARTS));
-  if (detail.has("sample")) askSample();
-  if (detail.has("theme")) theme.apply();
-});
-theme.addEventListener("change", () => painter.redrawAll());
-new ResizeObserver(settle).observe($("views"));
 
-addTools(cards);
-buildReadout();
-wirePlayer(state, clock);
-buildForm($("controls"), state, config.presets, { moved, released });
-wireSharing(state, clock);
-theme.apply();
+  function paintChart(id, run, atom) {
+    const page = { run, other: runs.shown.other, otherName: config.methods[state.get("compare")], state, index: clock.index, atom };
+    const spec = CHARTS[id](page);
+    if (!spec) return;
+    if (id === "probe") cards.probe.title.textContent = `Over time: ${spec.title}`;
+    charts[id].show(spec);
+  }
+
+  function showCursor() {
+    const run = runs.main;
+    if (!run?.length) return;
+    showTime(run, clock);
+    for (const id of TIMED) charts[id].cursor(run.still ? null : clock.time);
+  }
+
+  runs.addEventListener("show", ({ detail: { slot, run } }) => {
+    if (slot === "other") { painter.redraw("loss"); return; }
+    clock.run = run;
+    if (run.still) clock.pause();
+    showMoves(run);
+    showCursor();
+    painter.redrawAll();
+    story.show(run);
+  });
+  runs.addEventListener("finished", ({ detail: { run } }) => {
+    for (const id of ["csv", "netcdf"]) $(id).disabled = !run.done;
+  });
+  state.addEventListener("change", ({ detail }) => {
+    if (detail.has("t")) { painter.redraw(...AT_CURSOR); showCursor(); }
+    if (detail.has("sample")) painter.redraw("network", "samples", "attention", "probe");
+    if (detail.has("probe")) painter.redraw("network", "probe");
+    if (detail.has("head")) painter.redraw("neurons");
+    if (detail.has("axis") || detail.has("zoom")) { painter.redraw(...TIMED); showCursor(); }
+    if (detail.has("off")) painter.redraw(...Object.keys(charts));
+  });
+
+  addTools(cards);
+  wirePlayer(state, clock);
+  buildForm($("controls"), state, config.presets, { moved, released });
+  wireTakeaway(state, clock, runs);
+  for (const [id, act] of [["help", "showModal"], ["help-close", "close"]]) $(id).addEventListener("click", () => $("glossary")[act]());
+  if (fresh && !figure) story.go(1);
+  else runs.ask();
+  if (fresh && figure) { state.set({ t: 0 }); clock.play(); }
+}
+
+function buildCharts(cards, state, clock, runs) {
+  const hooks = (id) => ({
+    toggle: (name) => {
+      const off = new Set((state.get("off") ?? "").split(",").filter(Boolean));
+      const word = `${id}.${encodeURIComponent(name)}`;
+      if (!off.delete(word)) off.add(word);
+      state.set({ off: [...off].sort().join(",") || null });
+    },
+    ...(TIMED.includes(id) && {
+      click: (time) => { if (!runs.main?.still) { clock.pause(); clock.moveTo(time); } },
+      zoom: (stretch) => state.set({ zoom: stretch && stretch.map((x) => Number(x.toPrecision(6))).join(",") }),
+    }),
+  });
+  return Object.fromEntries(Object.keys(CHARTS).map((id) => [id, new Chart(cards[id].body, hooks(id))]));
+}

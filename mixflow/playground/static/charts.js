@@ -1,215 +1,171 @@
-// Curves with plotly.js: which traces each chart shows. The numbers come from the server as they are.
+// Which curves each chart shows, from a run's series as they are.
 
 import { Clock } from "./clock.js";
-import { still } from "./still.js";
-import { TIMED } from "./views.js";
-import { isOff, zoomed } from "./zoom.js";
+import { tokenName } from "./draw.js";
+import { plane } from "./plane.js";
 
-const DASHES = ["solid", "dot", "dash", "longdash", "dashdot", "longdashdot"];
-const CONFIG = { displayModeBar: false, responsive: true, doubleClick: false };
-const MOST_MARKS = 1000;
-const MOST_COLUMNS = 500; // of the switchboard; more than that many pixels it rarely has
+const DASHES = ["solid", "dash", "dot", "dashdot"];
+const TINY = 0.01; // scores and values smaller than this are drawn as the 0 they are
+const MOST_MARKS = 600;
+const ROWS = 60; // of the switchboard, up to which they have names
 
-// What a chart needs to know of the page: the run, one to compare with, the state, colours.
-export const CHARTS = { loss, neurons, scores, switchboard, sectors, geometry };
-
-export function draw(body, id, page) {
-  const picture = CHARTS[id](page);
-  const { traces, layout } = page.run.still && TIMED.includes(id) ? still(picture) : picture;
-  traces.forEach((trace, i) => { if (isOff(page.state, id, i)) trace.visible = "legendonly"; });
-  return Plotly.react(body, traces, { ...common(page), ...layout }, CONFIG);
-}
+// page: {run, other, otherName, state, index}
+export const CHARTS = { loss, neurons, scores, switchboard, sectors, geometry, probe };
+export const TIMED = ["loss", "probe", "neurons", "scores", "switchboard", "sectors"];
 
 // Why a chart cannot be shown for this run, or nothing.
 export function missing(id, run) {
-  if (id === "sectors" && !run.has("A_sector")) return "Only for the plain task at infinite width: otherwise the classes are not alike and there are no symmetric sectors.";
-  if (id === "matrix" && !run.has("A")) return "With this many classes the scores are told by the two sectors below.";
-  if ((id === "attention" || id === "geometry") && !run.names?.listed) return "With this many classes the samples cannot be listed one by one.";
+  const listed = run.names?.listed;
+  if (run.still && ["loss", "probe", "neurons", "scores", "sectors"].includes(id)) return "Written down, not trained: there is no course to draw. The network above shows its one state.";
+  if (id === "sectors" && !run.has("A_sector")) return "Only for equal classes at infinite width: otherwise the classes are not alike and there are no symmetric sectors.";
+  if (!listed && id === "matrix") return "With this many classes the scores are told by the two sectors.";
+  if (!listed && ["network", "samples", "attention", "geometry", "probe"].includes(id)) return "With this many classes the samples cannot be listed one by one; the curves tell of all of them.";
   return "";
 }
 
-function common({ ink, faint, text }) {
-  return {
-    margin: { l: 52, r: 12, t: 8, b: 36 },
-    paper_bgcolor: "rgba(0,0,0,0)",
-    plot_bgcolor: "rgba(0,0,0,0)",
-    font: { family: "system-ui, sans-serif", size: 12, color: ink },
-    colorway: [text],
-    hoverlabel: { namelength: -1 },
-    legend: { orientation: "h", x: 0, y: 1.02, yanchor: "bottom", font: { size: 11 } },
-    hovermode: "x unified",
-    yaxis: axis(faint),
-    xaxis: axis(faint),
-    dragmode: "zoom",
-  };
-}
-
-function axis(faint, more = {}) {
-  return { gridcolor: faint, zerolinecolor: faint, automargin: true, fixedrange: true, exponentformat: "e", hoverformat: ".5g", ...more };
-}
-
-function timeAxis({ run, state, faint }) {
+function timeAxis({ run, state }) {
   const kind = state.get("axis");
   const low = Clock.start(run, kind);
-  const zoom = zoomed(state, run, low);
-  const full = kind === "log" ? [Math.log10(low), Math.log10(run.until)] : [0, run.until];
-  return axis(faint, {
-    // 2, 5, 10, 20 … is as dense as labels fit; over many decades, and inside one, plotly knows better
-    dtick: kind === "log" && !zoom && full[1] - full[0] < 5 ? "D2" : undefined,
-    type: kind, range: zoom ?? full, fixedrange: false, hoverformat: ".6g", tickformat: "~g",
-    title: { text: "time", font: { size: 11 }, standoff: 4 },
-  });
+  return { kind, range: zoomed(state, run, low) ?? [low, run.until || 1], title: "time" };
 }
 
-function shades({ run, state, colours }) {
-  const low = Clock.start(run, state.get("axis"));
-  return run.stages.filter((stage) => stage.found && stage.end > stage.start).map((stage) => ({
-    type: "rect", layer: "below", xref: "x", yref: "paper", y0: 0, y1: 1,
-    x0: Math.max(stage.start, low), x1: stage.end, fillcolor: colours.stages[stage.name], opacity: 0.22, line: { width: 0 },
-  }));
+// The state's stretch of time, or null: all of it. A stretch that this run does not reach was meant for another.
+function zoomed(state, run, start) {
+  const text = state.get("zoom");
+  if (!text) return null;
+  const [from, to] = text.split(",").map(Number);
+  const low = state.get("axis") === "log" ? Math.max(from, start) : from;
+  return low < to && low < run.until ? [low, to] : null;
 }
 
-function line(x, y, name, colour, dash = "solid", more = {}) {
-  return { type: "scatter", mode: "lines", x, y, name, line: { color: colour, dash, width: 2 }, hovertemplate: "%{y:.5g}", ...more };
+function off(state, id) {
+  const names = (state.get("off") ?? "").split(",").filter((word) => word.startsWith(`${id}.`));
+  return new Set(names.map((word) => decodeURIComponent(word.slice(id.length + 1))));
+}
+
+function bands(run, label = false) {
+  return run.stages.filter((stage) => stage.found && stage.end > stage.start).map(({ name, start, end }) => ({ name, from: start, to: end, label }));
+}
+
+function common(page, id, panels, more = {}) {
+  return { x: timeAxis(page), panels, bands: bands(page.run), off: off(page.state, id), ...more };
+}
+
+// A linear axis that holds all curves and 0, and is never finer than TINY.
+function linear(lines, title) {
+  let [low, high] = [-TINY, TINY];
+  for (const { y } of lines) for (const value of y) if (Number.isFinite(value)) [low, high] = [Math.min(low, value), Math.max(high, value)];
+  const room = 0.05 * (high - low);
+  return { kind: "linear", range: [low === -TINY ? low : low - room, high === TINY ? high : high + room], title };
 }
 
 function loss(page) {
-  const { run, other, colours, text } = page;
-  const names = [["all", "loss", "solid", text], ["easy", "loss_easy", "dash", colours.lines.easy], ["hard", "loss_hard", "dashdot", colours.lines.hard]];
-  const traces = names.map(([name, key, dash, colour]) => line(run.times, run.line(key), `${name} samples`, colour, dash));
-  if (other?.length) {
-    traces.push(line(other.times, other.line("loss"), `all, ${page.otherName}`, colours.lines.rest, "dot", { line: { color: colours.lines.rest, dash: "dot", width: 3 } }));
-  }
-  const values = traces.flatMap(({ y }) => [...y]).filter((x) => x > 0);
-  const decades = Math.log10(values.reduce((a, b) => Math.max(a, b), 0) / values.reduce((a, b) => Math.min(a, b), Infinity));
-  const labels = shades(page).map((shade, i) => ({
-    // annotations on a logarithmic axis are placed by the exponent, shapes by the value
-    x: middle(page, shade.x0, shade.x1), y: 0, yref: "paper", yanchor: "bottom", showarrow: false,
-    text: run.stages.filter((stage) => stage.found && stage.end > stage.start)[i].name, font: { size: 11 },
-  }));
-  return {
-    traces,
-    layout: {
-      xaxis: timeAxis(page), shapes: shades(page), annotations: labels, showlegend: true,
-      yaxis: axis(page.faint, { type: "log", tickformat: "~g", dtick: decades > 1.5 ? 1 : decades > 0.5 ? "D2" : "D1", title: { text: "loss", font: { size: 11 } } }),
-    },
-  };
-}
-
-function middle({ state }, a, b) {
-  return state.get("axis") === "log" ? (Math.log10(a) + Math.log10(b)) / 2 : (a + b) / 2;
+  const { run, other } = page;
+  const kinds = [["all samples", "loss", "solid", "all"], ["easy samples", "loss_easy", "dash", "easy"], ["hard samples", "loss_hard", "dashdot", "hard"]];
+  const lines = kinds.map(([name, key, dash, tone]) => ({ x: run.times, y: run.line(key), name, dash, tone }));
+  if (other?.length) lines.push({ x: other.times, y: other.line("loss"), name: `all, ${page.otherName}`, dash: "dot", tone: "rest" });
+  let [low, high] = [Infinity, 0];
+  for (const { y } of lines) for (const value of y) if (value > 0) [low, high] = [Math.min(low, value), Math.max(high, value)];
+  const range = [Math.max(low, high * 1e-12) / 1.15, high * 1.15];
+  return common(page, "loss", [{ lines, y: { kind: "log", range, title: "loss" } }], { bands: bands(run, true) });
 }
 
 function neurons(page) {
-  const { run, state, colours } = page;
+  const { run, state } = page;
   const h = state.get("head") === "plus" ? 0 : 1;
-  let traces;
+  let lines;
   if (run.has("w")) {
-    const features = run.names.features;
+    const { features } = run.names;
     const place = (f) => features.slice(0, f).filter((name) => name[0] === features[f][0]).length; // among its kind
-    traces = features.map((name, f) => line(run.times, run.line("w", h, f), `w·${name}`, colours.lines[name[0]] ?? colours.lines.rest, DASHES[place(f) % DASHES.length]));
+    lines = features.map((name, f) => ({ x: run.times, y: run.line("w", h, f), name: `w·${name}`, tone: name[0], dash: DASHES[place(f) % DASHES.length] }));
   } else {
-    traces = ["c", "v"].map((name, f) => line(run.times, run.line("w_kind", h, f), `w·${name} (every class)`, colours.lines[name], DASHES[2 * (1 - f)]));
+    lines = ["c", "v"].map((name, f) => ({ x: run.times, y: run.line("w_kind", h, f), name: `w·${name} (every class)`, tone: name, dash: DASHES[1 - f] }));
   }
-  return { traces, layout: { xaxis: timeAxis(page), shapes: shades(page), showlegend: traces.length <= 8 } };
+  return common(page, "neurons", [{ lines, y: linear(lines, "value") }]);
 }
 
 function scores(page) {
-  const { run, colours } = page;
+  const { run } = page;
   const looks = [["own", "solid"], ["other", "dash"], ["query", "dashdot"], ["rest", "dot"]];
-  const traces = run.names.lines.map((name, i) => line(run.times, run.line("scores", i), subscripted(name), colours.lines[looks[i][0]], looks[i][1]));
-  return { traces, layout: { xaxis: timeAxis(page), shapes: shades(page), showlegend: true } };
+  const lines = run.names.lines.map((name, i) => ({ x: run.times, y: run.line("scores", i), name: subscripts(name), tone: looks[i][0], dash: looks[i][1] }));
+  return common(page, "scores", [{ lines, y: linear(lines, "score") }]);
 }
 
-function subscripted(name) {
-  return name.split("  ")[0].replace(/_(.)/g, "<sub>$1</sub>");
+function subscripts(name) {
+  return name.split("  ")[0].replace("_k", "ₖ").replace("_k", "ₖ").replace("_j", "ⱼ");
 }
 
 function sectors(page) {
-  const { run, colours } = page;
+  const { run } = page;
   const kinds = [["c", "c", "own"], ["c", "v", "other"], ["v", "c", "query"], ["v", "v", "v"]];
-  const traces = [];
-  ["common", "contrast"].forEach((sector, s) => {
-    kinds.forEach(([key, query, colour], i) => {
-      traces.push(line(run.times, run.line("A_sector", s, i >> 1, i & 1), `A[${key}, ${query}]`, colours.lines[colour], s ? "solid" : "dash",
-        { xaxis: "x", yaxis: s ? "y2" : "y", showlegend: Boolean(s), hovertemplate: `%{y:.5g} (${sector})` }));
-    });
+  const panels = ["common", "contrast"].map((sector, s) => {
+    const lines = kinds.map(([key, query, tone], i) => ({ x: run.times, y: run.line("A_sector", s, i >> 1, i & 1), name: `A[${key}, ${query}]`, tone, dash: DASHES[i] }));
+    return { lines, y: linear(lines, sector) };
   });
-  const half = (low, high, title) => axis(page.faint, { domain: [low, high], title: { text: title, font: { size: 11 } } });
-  return {
-    traces,
-    layout: { xaxis: { ...timeAxis(page), anchor: "y2" }, yaxis: half(0.54, 1, "common"), yaxis2: half(0, 0.46, "contrast"), shapes: shades(page), showlegend: true },
-  };
+  return common(page, "sectors", panels);
 }
 
+// Every save counts: a neuron that flickers shows it.
 function switchboard(page) {
-  const { run, state, colours, dark } = page;
-  const atoms = run.names.atoms;
-  const every = Math.ceil(run.length / MOST_COLUMNS);
-  const columns = Array.from({ length: Math.ceil(run.length / every) }, (_, i) => Math.min(i * every, run.length - 1));
-  // Each column reaches from its save to the next; the first begins where the axis does.
-  const low = Clock.start(run, state.get("axis"));
-  const x = [...columns.map((i) => Math.max(run.times[i], low)), run.times[run.length - 1]];
-  const rows = ["+", "−"].flatMap((head, h) => atoms.map((atom, a) => ({ name: `${head}  ${atom}`, h, a })));
-  const z = rows.map(({ h, a }) => columns.map((i) => run.at("mode", i, h, a)));
-  const tones = [dark ? "#2b3137" : "#e4e4e4", colours.lines.easy, colours.lines.hard];
-  const scale = tones.flatMap((tone, i) => [[i / 3, tone], [(i + 1) / 3, tone]]);
-  const traces = [{
-    type: "heatmap", x, y: rows.map((row) => row.name), z, zmin: -0.5, zmax: 2.5, colorscale: scale, xgap: 0, ygap: rows.length > 60 ? 0 : 2,
-    colorbar: { tickvals: [0, 1, 2], ticktext: ["off", "on", "sliding"], thickness: 10, len: 1 },
-    hovertemplate: "%{y}<br>t = %{x:.5g}: %{customdata}<extra></extra>",
-    customdata: z.map((row) => row.map((mode) => ["off", "on", "sliding"][mode])),
-  }];
-  const events = run.events.flatMap(([time, before, after, at]) => at.map((row) => ({ time, name: rows[row].name, words: `${before} → ${after}` }))).slice(0, MOST_MARKS);
-  if (events.length) {
-    traces.push({
-      type: "scatter", mode: "markers", x: events.map((e) => e.time), y: events.map((e) => e.name), text: events.map((e) => e.words), name: "events",
-      marker: { symbol: "triangle-down", size: rows.length > 60 ? 5 : 8, color: page.text, line: { width: 1, color: page.paper } }, showlegend: false,
-      hovertemplate: "t = %{x:.6g}: %{text}<extra></extra>",
-    });
-  }
-  return {
-    traces,
-    layout: { xaxis: timeAxis(page), yaxis: { ...axis(page.faint), autorange: "reversed", showticklabels: rows.length <= 48, tickfont: { size: 10 } }, hovermode: "closest", margin: { l: 90, r: 12, t: 8, b: 36 } },
-  };
+  const { run } = page;
+  const { times } = run;
+  const width = run.until / Math.max(1, run.length - 1);
+  const list = ["+", "−"].flatMap((head, h) => run.names.atoms.map((atom, a) => {
+    const runs = [];
+    for (let i = 0; i < run.length; i += 1) {
+      const mode = run.mode(i, h, a);
+      const to = run.still ? 1 : times[i + 1] ?? times[i] + width;
+      if (runs.length && runs.at(-1)[2] === mode) runs.at(-1)[1] = to;
+      else runs.push([times[i], to, mode]);
+    }
+    return { name: `${head}  ${atom.replaceAll("-", "−")}`, runs };
+  }));
+  const marks = run.events.flatMap(([time, , , rows]) => rows.map((row) => ({ time, row }))).slice(0, MOST_MARKS);
+  const longest = Math.max(...list.map(({ name }) => name.length));
+  const x = run.still ? { kind: "linear", range: [0, 1], title: "" } : timeAxis(page);
+  const height = Math.max(320, Math.min(700, 50 + 12 * list.length));
+  return { x, rows: { list, marks }, panels: [], quiet: true, height, room: list.length <= ROWS ? Math.min(150, 16 + 5.6 * longest) : undefined };
 }
 
-function geometry(page) {
-  const { run, colours, index } = page;
-  const view = run.views.geometry;
-  if (!view) return { traces: [], layout: { xaxis: { visible: false }, yaxis: { visible: false } } };
-  const { labels, atoms } = view.header;
-  const { shape, data } = view.arrays.points;
-  const at = (t, p, i) => data[(t * shape[1] + p) * 2 + i];
-  const extent = (i) => Math.max(...[0, 1].map((k) => (k ? 1 : -1) * extremum(data, i, k))) * 1.15 || 1;
-  const traces = [];
-  if (shape[1] <= 24) {
-    labels.forEach((label, p) => {
-      const path = Array.from({ length: index + 1 }, (_, t) => t);
-      traces.push({ type: "scatter", mode: "lines", x: path.map((t) => at(t, p, 0)), y: path.map((t) => at(t, p, 1)), showlegend: false, hoverinfo: "skip",
-        line: { width: 1, color: label > 0 ? colours.lines.easy : colours.lines.hard } });
-    });
-  }
-  for (const label of [1, -1]) {
-    const points = labels.flatMap((y, p) => (y === label ? [p] : []));
-    traces.push({ type: "scatter", mode: "markers", name: `label ${label > 0 ? "+" : "−"}`, text: points.map((p) => atoms[p]),
-      x: points.map((p) => at(index, p, 0)), y: points.map((p) => at(index, p, 1)), hovertemplate: "%{text}: %{x:.3f}, %{y:.3f}<extra></extra>",
-      marker: { size: 13, opacity: 0.85, symbol: label > 0 ? "circle" : "diamond", color: label > 0 ? colours.lines.easy : colours.lines.hard } });
-  }
+function geometry({ run, index }) {
+  run.plane ??= { length: 0 };
+  if (run.plane.length !== run.length) run.plane = { length: run.length, ...plane(run) };
+  const { list, times } = run.plane;
+  if (!list) return null;
+  const now = Math.max(0, times.findLastIndex((t) => t <= index));
+  const extent = (i) => 1.15 * Math.max(0.05, ...list.flatMap(({ path }) => path.map((point) => Math.abs(point[i]))));
   const [w, h] = [extent(0), extent(1)];
-  return {
-    traces,
-    layout: {
-      hovermode: "closest", showlegend: true,
-      xaxis: axis(page.faint, { range: [-w, w], title: { text: "along the separating direction", font: { size: 11 } } }),
-      yaxis: axis(page.faint, { range: [-h, h], title: { text: "across", font: { size: 11 } } }),
-      shapes: [{ type: "line", xref: "x", yref: "paper", x0: 0, x1: 0, y0: 0, y1: 1, line: { dash: "dash", width: 2, color: page.text } }],
-    },
-  };
+  const trail = list.length <= 24;
+  const points = list.map(({ path, label, name }) => ({ name, tone: label > 0 ? "plus" : "minus", path: trail ? path.slice(0, now + 1) : [path[now]] }));
+  return { x: { kind: "linear", range: [-w, w], title: "along the direction that separates the labels" }, panels: [], points: { list: points, range: [-h, h] }, quiet: true };
 }
 
-function extremum(data, coordinate, largest) {
-  let found = largest ? -Infinity : Infinity;
-  for (let i = coordinate; i < data.length; i += 2) found = largest ? Math.max(found, data[i]) : Math.min(found, data[i]);
-  return found;
+// What was clicked in the picture of the network, over time: {title, lines, range}. "margin", "z0", "w1", "k2": answer, neuron of a head, values of a head, token.
+export function probed(page) {
+  const { run, state, atom } = page;
+  const tokens = run.names.tokens[atom];
+  const [kind, at] = [state.get("probe")[0], Number(state.get("probe").slice(1))];
+  const head = ["+", "−"][at];
+  const { features } = run.names;
+  if (kind === "z") return { title: `z of head ${head} on this sample: below 0 its neuron is off`, lines: [{ name: `z, head ${head}`, y: run.line("z", at, atom), tone: at ? "minus" : "plus" }] };
+  if (kind === "w") {
+    const seen = [...new Set(tokens.map(([f]) => f))];
+    return { title: `what head ${head} makes of each token`, lines: seen.map((f, i) => ({ name: `w·${features[f]}`, y: run.line("w", at, f), tone: features[f][0], dash: DASHES[i % 3] })) };
+  }
+  if (kind === "k" && at < tokens.length) {
+    const name = tokenName(features[tokens[at][0]], tokens[at][1]);
+    const shares = [0, 1].map(() => new Float64Array(run.length));
+    for (let t = 0; t < run.length; t += 1) {
+      const P = run.attention(t, atom);
+      for (const h of [0, 1]) for (let q = 0; q < tokens.length; q += 1) shares[h][t] += P[(h * tokens.length + at) * tokens.length + q] / tokens.length;
+    }
+    return { title: `share of all looks that ${name} gets in this sample`, range: [0, 1], lines: shares.map((y, h) => ({ name: `head ${["+", "−"][h]}`, y, tone: h ? "minus" : "plus", dash: DASHES[h] })) };
+  }
+  return { title: "margin of this sample: above 0 the answer is right", lines: [{ name: "margin y·F", y: run.line("margin", atom), tone: "all" }] };
+}
+
+function probe(page) {
+  const { title, lines, range } = probed(page);
+  for (const line of lines) line.x = page.run.times;
+  return common(page, "probe", [{ lines, y: range ? { kind: "linear", range, title: "" } : linear(lines, "") }], { title });
 }

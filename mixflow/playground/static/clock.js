@@ -8,13 +8,14 @@ export class Clock extends EventTarget {
     super();
     this.state = state;
     this.run = null;
-    this.playing = false;
+    this.playing = null;
+    this.stop = null; // where playing ends, null: at the end of the run
   }
 
   // Where the axis begins: the first save after 0 on a logarithmic one, but not more than five decades before the end.
   static start(run, axis) {
     if (axis === "linear") return 0;
-    return Math.max(run.length > 1 ? run.times[1] : 0, run.until * 1e-5);
+    return Math.max(run.length > 1 ? run.times[1] : 0, run.until * 1e-5) || 1e-3;
   }
 
   // Between the cursor's time and its place 0 … 1 on the axis.
@@ -43,7 +44,7 @@ export class Clock extends EventTarget {
   // The end of the run is no particular time: the cursor stays at the end when the run changes.
   moveTo(time) {
     const last = this.run.times[this.run.length - 1];
-    this.state.set({ t: time >= last ? null : Number(time.toPrecision(6)) });
+    this.state.set({ t: this.run.done && time >= last ? null : Number(time.toPrecision(6)) });
   }
 
   step(by) {
@@ -58,35 +59,43 @@ export class Clock extends EventTarget {
     else this.play();
   }
 
-  play() {
-    if (!this.run || !this.run.length || this.run.still || this.playing) return;
-    this.playing = true;
-    if (this.index === this.run.length - 1) this.state.set({ t: 0 });
-    let place = this.place(this.time);
-    let last = null;
+  // Play from the cursor, or from the start if it stands at the end, to `stop` or to the end. A run that still grows is waited for.
+  play(stop = null) {
+    this.stop = stop;
+    if (this.playing || this.run?.still) return;
+    this.playing = {}; // each playing is one of its own: a tick of an earlier one finds that it is over
+    this.dispatchEvent(new Event("playing"));
+    const mine = this.playing;
+    let [place, last] = [null, null];
     const tick = (now) => {
-      if (!this.playing) return;
+      if (this.playing !== mine) return;
+      requestAnimationFrame(tick);
+      if (!this.run?.length) return;
+      if (place === null) {
+        if (this.run.done && this.index === this.run.length - 1) this.state.set({ t: 0 });
+        place = this.place(this.time);
+      }
       const elapsed = last === null ? 0 : (now - last) / 1000;
       // With reduced motion the cursor jumps twice a second instead of gliding.
-      if (!STILL.matches || elapsed > 0.5 || last === null) {
-        last = now;
-        place += (Math.min(elapsed, 1) * Number(this.state.get("speed"))) / SECONDS;
-        if (place >= 1) {
-          this.state.set({ t: null });
-          this.pause();
-          return;
-        }
-        this.moveTo(this.timeAt(place));
+      if (STILL.matches && elapsed <= 0.5 && last !== null) return;
+      last = now;
+      place += (Math.min(elapsed, 1) * Number(this.state.get("speed"))) / SECONDS;
+      const most = this.place(this.run.times[this.run.length - 1]);
+      const end = this.stop === null ? 1 : this.place(this.stop);
+      if (place >= end && (end <= most || this.run.done)) {
+        this.state.set({ t: this.stop });
+        this.pause();
+        return;
       }
-      requestAnimationFrame(tick);
+      place = Math.min(place, Math.max(most, 0));
+      this.moveTo(this.timeAt(place));
     };
-    this.dispatchEvent(new Event("playing"));
     requestAnimationFrame(tick);
   }
 
   pause() {
     if (!this.playing) return;
-    this.playing = false;
+    this.playing = null;
     this.dispatchEvent(new Event("playing"));
   }
 }

@@ -201,6 +201,17 @@ export class Symmetric {
     this.entry = new Float64Array(8); // ∂/∂ of own entries A[x_k, y_k] (0–3) and of others A[x_k, y_j] (4–7): cc, cv, vc, vv
   }
 
+  // The weights of docs/mathematics.md §9, with this margin on every sample: tags are worth β and look at themselves (C), unless
+  // their own signal outbids them (∓B).
+  construct(margin) {
+    const { K } = this;
+    const C = Math.log(K) + 3;
+    const B = 2 * C;
+    const share = (b) => Math.exp(C) / (Math.exp(C) + Math.exp(b) + K - 1);
+    this.w[0] = (margin * (K + 1)) / (share(-B) - share(B));
+    [0, 4].forEach((sector) => { this.A[sector] = C; this.A[sector + 2] = -B; });
+  }
+
   // own (0–3) and other (4–7) entries of A between features.
   get scores() {
     const { A, K } = this;

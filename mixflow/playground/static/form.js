@@ -1,6 +1,6 @@
 // The experiment's controls, made from the table; a moved control changes the state, a changed state moves the controls.
 
-import { element, number } from "./views.js";
+import { element, number } from "./draw.js";
 
 const TICKS = 400; // positions of a slider
 
@@ -10,20 +10,20 @@ export function buildForm(form, state, presets, { moved, released }) {
     fields.set(row.name, field(form, row, state, { moved, released }));
   }
   const menu = form.querySelector("#preset");
-  for (const [value, name] of Object.entries(state.table.get("story").choices)) menu.append(element("option", { value }, name));
-  const story = form.querySelector("#story");
+  for (const [value, name] of Object.entries(state.table.get("preset").choices)) menu.append(element("option", { value }, name));
+  const shows = form.querySelector("#preset-shows");
   menu.addEventListener("change", () => {
     const preset = presets.find(({ id }) => id === menu.value);
-    if (preset) state.reset({ ...preset.state, story: preset.id });
-    else state.set({ story: "none" });
+    if (preset) state.reset({ ...preset.state, preset: preset.id });
+    else state.set({ preset: "none" });
     released();
   });
   form.addEventListener("submit", (event) => event.preventDefault());
   const refresh = () => {
-    const told = presets.find(({ id }) => id === state.get("story"));
-    menu.value = state.get("story");
-    story.textContent = told?.story ?? "";
-    story.hidden = !told;
+    const chosen = presets.find(({ id }) => id === state.get("preset"));
+    menu.value = state.get("preset");
+    shows.textContent = chosen?.shows ?? "";
+    shows.hidden = !chosen;
     for (const { row, show, block } of fields.values()) {
       block.hidden = !state.used(row);
       show(state.get(row.name));

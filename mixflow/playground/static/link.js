@@ -3,11 +3,11 @@
 const MAGIC = "MXF1";
 const ARRAYS = { float64: Float64Array, float32: Float32Array, uint8: Uint8Array };
 
+// Events: "open", "gone", "frame" ({header, arrays}).
 export class Link extends EventTarget {
   constructor() {
     super();
     this.wait = 250;
-    this.number = 0;
     this.connect();
   }
 
@@ -26,12 +26,12 @@ export class Link extends EventTarget {
     };
   }
 
-  // Returns the number by which the answer can be known, or null while the server is away.
+  get open() {
+    return this.socket.readyState === WebSocket.OPEN;
+  }
+
   send(message) {
-    if (this.socket.readyState !== WebSocket.OPEN) return null;
-    this.number += 1;
-    this.socket.send(JSON.stringify({ ...message, id: this.number }));
-    return this.number;
+    if (this.open) this.socket.send(JSON.stringify(message));
   }
 }
 

@@ -1,14 +1,10 @@
 // What the page says in words: the status line and the yellow alert.
 
-const $ = (id) => document.getElementById(id);
+import { $ } from "./draw.js";
 
 export function status(text, kind) {
   $("status").textContent = text;
   $("status").dataset.state = kind;
-}
-
-export function state() {
-  return $("status").dataset.state;
 }
 
 export function say(text) {

@@ -1,26 +1,27 @@
-// When each view is drawn: the loss first, then whatever is on screen, a few milliseconds in each frame. The document's
-// data-painting says whether something on screen is still to be drawn.
+// When each view is drawn: what is on screen, from the top, a few milliseconds in each frame. The document's data-painting
+// says whether something on screen is still to be drawn.
 
-import { VIEWS } from "./views.js";
-
-const SLICE = 10; // ms of drawing in a frame, so that a moving slider stays smooth
+const SLICE = 8; // ms of drawing in a frame, so that a moving slider stays smooth
 
 export class Painter {
-  // cards: the views' elements; paintView(id) draws one; settled() is called after each frame of drawing.
-  constructor(cards, paintView, settled) {
-    Object.assign(this, { paintView, settled, scheduled: false });
+  // cards: the views' elements in their order; paint(id) draws one.
+  constructor(cards, paint) {
+    Object.assign(this, { order: Object.keys(cards), paintView: paint, scheduled: false });
     this.dirty = new Set();
     this.hidden = new Set();
     // Only what is on screen is drawn; the rest when it is scrolled to.
+    const inside = (card) => this.order.filter((id) => cards[id].card === card);
     const watcher = new IntersectionObserver((entries) => {
       for (const { target, isIntersecting } of entries) {
-        const id = target.querySelector(".body").id;
-        if (isIntersecting) this.hidden.delete(id);
-        else this.hidden.add(id);
+        for (const id of inside(target)) this.hidden[isIntersecting ? "delete" : "add"](id);
       }
       if (this.dirty.size) this.redraw();
-    }, { rootMargin: "200px" });
-    for (const { card } of Object.values(cards)) watcher.observe(card);
+    }, { rootMargin: "100px" });
+    const sizes = new ResizeObserver((entries) => this.redraw(...entries.map(({ target }) => target.id)));
+    for (const { card, body } of Object.values(cards)) {
+      watcher.observe(card);
+      sizes.observe(body);
+    }
   }
 
   redraw(...ids) {
@@ -32,22 +33,21 @@ export class Painter {
   }
 
   redrawAll() {
-    this.redraw(...VIEWS.map((view) => view.id));
+    this.redraw(...this.order);
   }
 
   paint() {
     this.scheduled = false;
     const began = performance.now();
-    for (const { id } of VIEWS) {
+    for (const id of this.order) {
       if (!this.dirty.has(id) || this.hidden.has(id)) continue;
       this.dirty.delete(id);
       this.paintView(id);
-      if (performance.now() - began > SLICE && [...this.dirty].some((other) => !this.hidden.has(other))) {
+      if (performance.now() - began > SLICE && this.order.some((other) => this.dirty.has(other) && !this.hidden.has(other))) {
         this.redraw();
         return;
       }
     }
-    this.settled();
     document.documentElement.dataset.painting = "no";
   }
 }

@@ -1,45 +1,51 @@
-// The runs on screen: what was asked for, the frames that answer, and the trajectories they grow into.
+// The runs on screen: what was asked for, who computes it (the page itself wherever it can, else the server), and the
+// trajectories the answers grow into.
 
+import { number } from "./draw.js";
+import { objection } from "./local.js";
 import * as messages from "./messages.js";
 import { Trajectory } from "./trajectory.js";
-import { number } from "./views.js";
 
 const SLOTS = ["main", "other"]; // the page's own run, and one to compare with
 const PATIENCE = 700; // ms after which a run that shows nothing is being compiled
 const KINDS = { symmetric: "22 numbers", gram: "exact Gram reduction", full: "every weight" };
+const GONE = "The server is gone: start it again with “mixflow playground” and open the address it prints, or take gradient descent, which this page computes by itself.";
 
-// Events: "show" (slot, run) whenever a run has grown, "finished" (run), "view" (id) when a view's arrays came.
+// Events: "show" ({slot, run}) whenever a run has grown, "finished" ({run}), "file" ({key}) when the server has a run to download.
 export class Runs extends EventTarget {
-  constructor(state, link) {
+  // local: the page's engine; link: the server, or null where there is none
+  constructor(state, local, link) {
     super();
-    this.state = state;
-    this.link = link;
+    Object.assign(this, { state, local, link, number: 0 });
     this.shown = { main: null, other: null };
     this.coming = { main: null, other: null }; // asked for, until their first curve replaces what is shown
     this.asked = { main: null, other: null }; // the last request of each slot, as text
-    link.addEventListener("frame", ({ detail: { header, arrays } }) => this[`on_${header.kind}`]?.(header, arrays));
-    link.addEventListener("open", () => {
-      document.body.classList.remove("gone");
-      if (!this.main?.done || messages.state() === "gone") this.ask(true);
-    });
-    link.addEventListener("gone", () => {
-      document.body.classList.add("gone");
-      messages.status("The server is gone: start it again with “mixflow playground”; this page reconnects by itself.", "gone");
-    });
+    for (const source of [local, link]) {
+      source?.addEventListener("frame", ({ detail: { header, arrays } }) => this[`on_${header.kind}`]?.(header, arrays, source));
+    }
+    link?.addEventListener("open", () => { if (this.waiting) this.ask(true); });
+    link?.addEventListener("gone", () => { if (SLOTS.some((slot) => this.coming[slot]?.source === link)) this.away(); });
   }
 
   get main() {
     return this.shown.main;
   }
 
+  away() {
+    this.waiting = true;
+    messages.status("The server is gone.", "gone");
+    messages.say(GONE);
+  }
+
   ask(again = false) {
+    this.waiting = false;
     this.request("main", this.state.request(), again);
     const compare = this.state.get("compare");
     if (compare !== "none" && compare !== this.state.get("method") && this.state.used(this.state.table.get("compare"))) {
       this.request("other", this.state.request({ method: compare }), again);
       return;
     }
-    if (this.coming.other) this.link.send({ type: "cancel", slot: "other" });
+    this.coming.other?.source.send({ type: "cancel", slot: "other", id: this.coming.other.id });
     const gone = this.shown.other;
     this.shown.other = this.coming.other = this.asked.other = null;
     if (gone) this.tell("show", { slot: "other", run: null });
@@ -48,30 +54,43 @@ export class Runs extends EventTarget {
   request(slot, controls, again) {
     const text = JSON.stringify(controls);
     if (text === this.asked[slot] && !again) return;
-    if (this.link.send({ type: "run", slot, controls }) === null) return;
     this.asked[slot] = text;
-    this.coming[slot] = { id: this.link.number, key: null };
-    if (slot === "main") messages.status("asking …", "running");
+    const why = objection(controls);
+    const source = why === null ? this.local : this.link;
+    this.number += 1;
+    const before = this.coming[slot];
+    if (before && before.source !== source) before.source.send({ type: "cancel", slot, id: before.id });
+    this.coming[slot] = null;
+    if (!source) { this.refuse(why); return; }
+    if (source === this.link && !source.open) { this.coming[slot] = { source }; this.away(); return; }
+    this.coming[slot] = { id: this.number, key: source === this.local ? `own-${text}` : null, source };
+    source.send({ type: "run", slot, id: this.number, controls, ...(source === this.local && { key: this.coming[slot].key }) });
+    if (slot === "main") messages.status("computing …", "running");
   }
 
-  // One sample's attention, or the geometry of the hard ones; the answer comes as a "view" event.
-  askView(type, more = {}) {
-    this.link.send({ type, key: this.main.key, ...more });
+  // Have the server compute the page's own run too, to hand it out as a file.
+  file() {
+    if (!this.main.local) { this.tell("file", { key: this.main.key }); return; }
+    this.number += 1;
+    this.filing = { id: this.number, key: null };
+    this.link.send({ type: "run", slot: "file", id: this.number, controls: this.state.request() });
+    messages.status("the server computes the run for its file …", "running");
   }
 
   on_accepted({ id, key }) {
     for (const slot of SLOTS) if (this.coming[slot]?.id === id) this.coming[slot].key = key;
+    if (this.filing?.id === id) this.filing.key = key;
   }
 
-  on_start(header) {
+  on_start(header, _, source) {
     this.each(header.key, (slot, coming) => {
-      coming.run = new Trajectory(header);
+      coming.run = new Trajectory({ ...header, local: source === this.local });
       if (slot === "main") setTimeout(() => this.explainWaiting(coming), PATIENCE);
     });
   }
 
   explainWaiting(coming) {
-    if (this.coming.main !== coming || coming.run.length) return;
+    if (this.coming.main !== coming || coming.run.length || coming.run.local) return;
     messages.status("compiling the program for these settings: some seconds, the first time only …", "running");
   }
 
@@ -84,33 +103,34 @@ export class Runs extends EventTarget {
   }
 
   on_done(header, arrays) {
+    if (this.filing?.key === header.key) {
+      this.filing = null;
+      messages.status("file ready", "done");
+      this.tell("file", { key: header.key });
+    }
     this.each(header.key, (slot, { run }) => {
       run.finish(header, arrays);
-      this.show(slot, run);
       this.coming[slot] = null;
+      this.show(slot, run);
       if (slot === "main") this.finished(run);
     });
-  }
-
-  on_sample(header, arrays) {
-    this.view("sample", header, arrays);
-  }
-
-  on_geometry(header, arrays) {
-    this.view("geometry", header, arrays);
   }
 
   on_refused(header) {
     for (const slot of SLOTS) {
       const coming = this.coming[slot];
-      if (coming && (coming.id === header.id || coming.key === header.key)) this.coming[slot] = null;
+      if (coming && (coming.id === header.id || (header.key && coming.key === header.key))) this.coming[slot] = null;
     }
-    messages.say(header.message);
-    messages.status("not run", "refused");
+    this.refuse(header.message);
   }
 
   on_failed(header) {
     this.on_refused(header);
+  }
+
+  refuse(why) {
+    messages.say(why);
+    messages.status("not run", "refused");
   }
 
   each(key, act) {
@@ -123,16 +143,10 @@ export class Runs extends EventTarget {
   }
 
   finished(run) {
-    const how = run.still ? "written down, not trained" : `${KINDS[run.model]}, ${run.length} saves`;
-    messages.status(`${how}, ${number(run.seconds, 2)} s`, "done");
+    const how = run.still ? "written down, not trained" : `${KINDS[run.model] ?? run.model}, ${run.length} saves`;
+    messages.status(`${how}, ${number(run.seconds, 2)} s ${run.local ? "in this page" : "by the server"}`, "done");
     if (run.warning) messages.say(run.warning);
     this.tell("finished", { run });
-  }
-
-  view(name, header, arrays) {
-    if (this.main?.key !== header.key) return;
-    this.main.views[name] = { header, arrays };
-    this.tell("view", { name });
   }
 
   tell(what, detail) {

@@ -1,14 +1,12 @@
-// The menu of samples above the attention map.
+// All samples as small tiles: their tokens, easy or hard, and what the network says of each at the time cursor.
 
-import { element } from "./views.js";
+import { chip, element, put, write } from "./draw.js";
+
+const MARKS = { right: "✓", wrong: "✗", undecided: "?" };
 
 export class Samples {
-  constructor(card, state) {
-    this.state = state;
-    this.menu = element("select", { id: "sample", "aria-label": "Sample" });
-    card.card.insertBefore(element("p", { id: "verdict", class: "verdict" }), card.note);
-    card.tools.append(this.menu);
-    this.menu.addEventListener("change", () => state.set({ sample: Number(this.menu.value) }));
+  constructor(body, state) {
+    Object.assign(this, { body, state, signature: "" });
   }
 
   // The sample the state names, or the last one there is.
@@ -16,13 +14,39 @@ export class Samples {
     return Math.min(this.state.get("sample"), run.names.atoms.length - 1);
   }
 
-  fill(run) {
-    const atoms = run.names?.listed ? run.names.atoms : [];
-    if (this.menu.dataset.atoms !== atoms.join()) {
-      this.menu.dataset.atoms = atoms.join();
-      this.menu.replaceChildren(...atoms.map((atom, i) => element("option", { value: i }, `${atom.replaceAll("-", "−")}${run.names.hard[i] ? "  (hard)" : ""}`)));
-    }
-    this.menu.hidden = !atoms.length;
-    if (atoms.length) this.menu.value = this.chosen(run);
+  show(run, index) {
+    const signature = run.names.atoms.join();
+    if (signature !== this.signature) this.build(run);
+    this.signature = signature;
+    const chosen = this.chosen(run);
+    const counts = { right: 0, wrong: 0, undecided: 0 };
+    this.tiles.forEach(({ tile, mark }, a) => {
+      const verdict = run.verdict(index, a);
+      counts[verdict] += 1;
+      put(tile, { class: `sample sample-${verdict}`, "aria-pressed": String(a === chosen) });
+      write(mark, MARKS[verdict]);
+    });
+    write(this.sum, `${counts.right} right · ${counts.undecided} undecided · ${counts.wrong} wrong`);
+  }
+
+  build(run) {
+    const { atoms, tokens, labels, hard, features } = run.names;
+    const few = atoms.length <= 24;
+    this.sum = element("p", { class: "tally" });
+    const grid = element("div", { class: `samples${few ? "" : " many"}` });
+    this.tiles = atoms.map((name, a) => {
+      const mark = element("span", { class: "sample-mark" });
+      const words = `${name.replaceAll("-", "−")}, label ${labels[a] > 0 ? "+" : "−"}, ${hard[a] ? "hard" : "easy"}`;
+      const tile = element("button", { type: "button", title: words, "aria-label": words }, mark);
+      tile.append(...tokens[a].map(([f, sign]) => chip(features[f], sign)));
+      tile.append(element("span", { class: "sample-label" }, `→ ${labels[a] > 0 ? "+" : "−"}`));
+      if (few) tile.append(element("span", { class: hard[a] ? "badge badge-hard" : "badge" }, hard[a] ? "hard" : "easy"));
+      tile.addEventListener("click", () => this.state.set({ sample: a }));
+      grid.append(tile);
+      return { tile, mark };
+    });
+    const longest = Math.max(...tokens.map((list) => list.length));
+    grid.style.gridTemplateColumns = `repeat(auto-fill, minmax(${few ? 108 + 37 * longest : 72 + 24 * longest}px, 1fr))`;
+    this.body.replaceChildren(this.sum, grid);
   }
 }

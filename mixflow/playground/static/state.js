@@ -1,5 +1,5 @@
-// The whole page in one table: the experiment's controls (from the server) and the view's own. Whatever differs from its
-// default is written to the address, so every view is a link.
+// The whole page in one table: the experiment's controls and the view's own. Whatever differs from its
+// default is written to the address, after the #, so every view is a link and no server ever sees it.
 
 // "text" is a value of its own form: `pattern` tells the good ones, `form` tells people.
 const VIEW = [
@@ -7,16 +7,19 @@ const VIEW = [
   { name: "axis", label: "time axis", kind: "choice", default: "log", choices: { log: "logarithmic", linear: "linear" } },
   { name: "zoom", label: "stretch of time", kind: "text", default: null, pattern: /^[\d.e+-]{1,24},[\d.e+-]{1,24}$/,
     form: "two times such as 12,300", good: (text) => { const [a, b] = text.split(",").map(Number); return a >= 0 && b > a; } },
-  { name: "off", label: "curves switched off", kind: "text", default: null, pattern: /^[a-z]{1,20}\.\d{1,3}(,[a-z]{1,20}\.\d{1,3}){0,99}$/,
-    form: "curves such as loss.1,scores.2" },
-  { name: "head", label: "head", kind: "choice", default: "plus", choices: { plus: "+", minus: "−" } },
+  { name: "off", label: "curves switched off", kind: "text", default: null, pattern: /^[a-z]{1,20}\.[^,<>]{1,60}(,[a-z]{1,20}\.[^,<>]{1,60}){0,40}$/,
+    form: "curves such as loss.easy%20samples" },
+  { name: "head", label: "head in the curves of w", kind: "choice", default: "plus", choices: { plus: "+", minus: "−" } },
   { name: "sample", label: "sample", kind: "whole", default: 1, least: 0, most: 4095 },
+  { name: "probe", label: "number over time", kind: "text", default: "m0", pattern: /^([mzw][01]|k\d)$/, form: "m0, z0, z1, w0, w1 or k0 … k9" },
   { name: "speed", label: "speed", kind: "choice", default: "1",
     choices: { "0.25": "¼ ×", "0.5": "½ ×", 1: "1 ×", 2: "2 ×", 4: "4 ×" } },
   { name: "compare", label: "compare with", kind: "choice", default: "none", choices: { none: "nothing" } },
   { name: "theme", label: "colours", kind: "choice", default: "auto",
     choices: { auto: "as the system", light: "light", dark: "dark" } },
-  { name: "story", label: "story", kind: "choice", default: "none", choices: { none: "choose one …" } },
+  { name: "preset", label: "experiment", kind: "choice", default: "none", choices: { none: "choose one …" } },
+  { name: "step", label: "step of the story", kind: "choice", default: "none",
+    choices: { none: "no story", 1: "1", 2: "2", 3: "3", 4: "4", 5: "5" } },
 ];
 
 export class State extends EventTarget {
@@ -27,7 +30,7 @@ export class State extends EventTarget {
     const compare = this.table.get("compare");
     Object.assign(compare.choices, methods);
     compare.only = { method: Object.keys(methods) };
-    for (const preset of presets) this.table.get("story").choices[preset.id] = preset.name;
+    for (const preset of presets) this.table.get("preset").choices[preset.id] = preset.name;
     this.values = Object.fromEntries([...this.table.values()].map((row) => [row.name, row.default]));
   }
 
@@ -73,14 +76,14 @@ export class State extends EventTarget {
     clearTimeout(this.writing);
     this.writing = setTimeout(() => {
       const query = this.query();
-      if (location.search.replace(/^\?/, "") !== query) history.replaceState(null, "", query ? `?${query}` : location.pathname);
+      if (location.hash.replace(/^#/, "") !== query) history.replaceState(null, "", query ? `#${query}` : location.pathname);
     }, 120);
   }
 
   // Take the values in the address; returns one sentence for each that makes no sense.
-  read(search) {
+  read(fragment) {
     const problems = [];
-    for (const [name, text] of new URLSearchParams(search)) {
+    for (const [name, text] of new URLSearchParams(fragment.replace(/^#/, ""))) {
       const row = this.table.get(name);
       if (!row) {
         problems.push(`The address speaks of “${name.slice(0, 40)}”, which does not exist here.`);

@@ -1,13 +1,13 @@
-// Taking things away: pictures of the charts, the script, the link.
+// Taking things away: pictures of the charts, the numbers, the script, the link.
 
-import { CHARTS } from "./charts.js";
-import { asSvg } from "./maps.js";
-import { element } from "./views.js";
+import { $, element } from "./draw.js";
+import { script } from "./script.js";
 
-const $ = (id) => document.getElementById(id);
+const KEPT = ["fill", "fill-opacity", "stroke", "stroke-width", "stroke-dasharray", "stroke-opacity", "opacity", "font-size", "font-weight", "text-anchor", "visibility"];
 
 export function addTools(cards) {
   for (const [id, { body, tools, card }] of Object.entries(cards)) {
+    if (!tools || id === "samples") continue;
     for (const format of ["png", "svg"]) {
       const button = element("button", { type: "button", class: "small", "aria-label": `Download ${card.querySelector("h2").textContent} as ${format.toUpperCase()}` }, format.toUpperCase());
       button.addEventListener("click", () => picture(id, body, format));
@@ -16,19 +16,35 @@ export function addTools(cards) {
   }
 }
 
+// All drawings of a body side by side as one SVG file, with the colours they have now.
+function asSvg(body) {
+  const sheets = [...body.querySelectorAll(":scope > svg")];
+  const boxes = sheets.map((sheet) => sheet.viewBox.baseVal);
+  const width = boxes.reduce((sum, box) => sum + box.width + 16, 0);
+  const height = Math.max(...boxes.map((box) => box.height));
+  let at = 0;
+  const parts = sheets.map((sheet, i) => {
+    const copy = sheet.cloneNode(true);
+    const [seen, made] = [sheet.querySelectorAll("*"), copy.querySelectorAll("*")];
+    seen.forEach((child, j) => {
+      const style = getComputedStyle(child);
+      for (const name of KEPT) if (style.getPropertyValue(name)) made[j].setAttribute(name, style.getPropertyValue(name));
+      made[j].removeAttribute("class");
+    });
+    const text = `<g transform="translate(${at} 0)">${copy.innerHTML}</g>`;
+    at += boxes[i].width + 16;
+    return text;
+  });
+  const ground = getComputedStyle(body.closest(".card")).backgroundColor;
+  return { width, height, text: `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 ${width} ${height}" width="${width}" height="${height}" font-family="system-ui, sans-serif"><rect width="${width}" height="${height}" fill="${ground}"/>${parts.join("")}</svg>` };
+}
+
 async function picture(id, body, format) {
-  const filename = `mixflow-${id}`;
-  if (id in CHARTS) {
-    if (!body._fullLayout) return;
-    const { width, height } = body.getBoundingClientRect();
-    await Plotly.downloadImage(body, { format, filename, width, height, scale: format === "png" ? 2 : 1 });
-    return;
-  }
-  if (!body.querySelector("svg")) return;
+  if (!body.querySelector(":scope > svg")) return;
   const { text, width, height } = asSvg(body);
   const source = URL.createObjectURL(new Blob([text], { type: "image/svg+xml" }));
   if (format === "svg") {
-    save(source, `${filename}.svg`);
+    save(source, `mixflow-${id}.svg`);
     return;
   }
   const image = new Image();
@@ -37,7 +53,7 @@ async function picture(id, body, format) {
   const canvas = element("canvas", { width: 2 * width, height: 2 * height });
   canvas.getContext("2d").drawImage(image, 0, 0, canvas.width, canvas.height);
   URL.revokeObjectURL(source);
-  canvas.toBlob((blob) => save(URL.createObjectURL(blob), `${filename}.png`));
+  canvas.toBlob((blob) => save(URL.createObjectURL(blob), `mixflow-${id}.png`));
 }
 
 function save(source, name) {
@@ -45,21 +61,30 @@ function save(source, name) {
   setTimeout(() => URL.revokeObjectURL(source), 10000);
 }
 
-// Files of a finished run.
-export function offerDownloads(run) {
-  for (const [id, ending] of [["netcdf", "nc"], ["csv", "csv"]]) {
-    $(id).href = `/run/${run.key}.${ending}`;
-    $(id).removeAttribute("aria-disabled");
+// One row for each save, one column for each number, named as in the dataset.
+export function table(run) {
+  const { features: f, atoms } = run.names;
+  const heads = ["+", "-"];
+  const kinds = ["c", "v"];
+  const axes = {
+    scores: [run.names.lines.map((line) => line.split("  ")[0])], w: [heads, f], A: [heads, f, f], margin: [atoms], z: [heads, atoms],
+    A_sector: [["common", "contrast"], kinds, kinds], w_kind: [heads, kinds],
+  };
+  const columns = [];
+  for (const [name, { shape, data }] of Object.entries(run.series)) {
+    const labels = (axes[name] ?? []).reduce((all, axis) => all.flatMap((word) => axis.map((x) => (word ? `${word},${x}` : x))), [""]);
+    const width = shape.slice(1).reduce((a, b) => a * b, 1);
+    labels.forEach((label, i) => columns.push({ name: label ? `${name}[${label}]` : name, at: (row) => data[row * width + i] }));
   }
+  const quote = (words) => (/[",]/.test(words) ? `"${words.replaceAll('"', '""')}"` : words);
+  const rows = Array.from({ length: run.length }, (_, row) => columns.map(({ at }) => at(row)).join(","));
+  return `${[columns.map(({ name }) => quote(name)).join(","), ...rows].join("\n")}\n`;
 }
 
-export function wireSharing(state, clock) {
-  $("python").addEventListener("click", async () => {
-    const words = new URLSearchParams(state.query());
-    words.delete("t");
-    if (state.get("t") !== null && clock.run) words.set("t", clock.time);
-    const answer = await fetch(`/script.py?${words}`).catch(() => null);
-    $("code").value = answer ? await answer.text() : "# The server is gone.";
+export function wireTakeaway(state, clock, runs) {
+  $("python").addEventListener("click", () => {
+    const time = state.get("t") === null || !clock.run ? null : clock.time;
+    $("code").value = script(state.request(), time);
     $("copied").textContent = "";
     $("dialog").showModal();
     $("code").focus();
@@ -69,15 +94,21 @@ export function wireSharing(state, clock) {
   $("close").addEventListener("click", () => $("dialog").close());
   $("share").addEventListener("click", async () => {
     const query = state.query();
-    const said = await copy(`${location.origin}${location.pathname}${query ? `?${query}` : ""}`);
+    const said = await copy(`${location.href.split("#")[0]}${query ? `#${query}` : ""}`);
     $("share").textContent = said;
     setTimeout(() => { $("share").textContent = "Copy link"; }, 1500);
   });
+  $("csv").addEventListener("click", () => {
+    if (runs.main?.done) save(URL.createObjectURL(new Blob([table(runs.main)], { type: "text/csv" })), "mixflow-run.csv");
+  });
+  $("netcdf").hidden = !runs.link;
+  $("netcdf").addEventListener("click", () => { if (runs.main?.done) runs.file(); });
+  runs.addEventListener("file", ({ detail: { key } }) => element("a", { href: `/run/${key}.nc`, download: "" }).click());
 }
 
-async function copy(text) {
+async function copy(words) {
   try {
-    await navigator.clipboard.writeText(text);
+    await navigator.clipboard.writeText(words);
     return "copied";
   } catch {
     return "press Ctrl-C to copy";

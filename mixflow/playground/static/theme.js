@@ -1,26 +1,13 @@
-// Light or dark, as the system says or the visitor chose, and the colours that follow from it.
+// Light or dark, as the system says or the visitor chose.
 
 const DARK = matchMedia("(prefers-color-scheme: dark)");
 
-export class Theme extends EventTarget {
-  constructor(state) {
-    super();
-    this.state = state;
-    DARK.addEventListener("change", () => this.apply());
-  }
-
-  get dark() {
-    const chosen = this.state.get("theme");
-    return chosen === "auto" ? DARK.matches : chosen === "dark";
-  }
-
-  apply() {
-    document.documentElement.dataset.theme = this.dark ? "dark" : "light";
-    this.dispatchEvent(new Event("change"));
-  }
-
-  tones() {
-    const style = getComputedStyle(document.documentElement);
-    return Object.fromEntries(["text", "ink", "faint", "paper"].map((name) => [name, style.getPropertyValue(`--${name}`).trim()]));
-  }
+export function followTheme(state) {
+  const apply = () => {
+    const chosen = state.get("theme");
+    document.documentElement.dataset.theme = (chosen === "auto" ? DARK.matches : chosen === "dark") ? "dark" : "light";
+  };
+  DARK.addEventListener("change", apply);
+  state.addEventListener("change", ({ detail }) => { if (detail.has("theme")) apply(); });
+  apply();
 }

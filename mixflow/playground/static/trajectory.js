@@ -1,21 +1,22 @@
 // A run as it arrives: arrays with time first, growing chunk by chunk.
 
+const MODES = ["off", "on", "sliding"];
+export const UNDECIDED = 0.01; // an answer this near to 0 is none
+
 export class Trajectory {
   constructor(start) {
     this.key = start.key;
     this.until = start.until;
     this.still = start.until === 0; // written down, not trained: one state and no time
     this.model = start.model;
+    this.local = Boolean(start.local);
     this.done = false;
-    this.frames = 0; // of saves, so far
     this.stages = [];
     this.events = [];
     this.series = {};
-    this.views = {}; // geometry and samples, asked for when the run is done
   }
 
   append(header, arrays, replace = false) {
-    this.frames += 1;
     if (header.names) this.names = header.names;
     if (replace) this.series = {};
     for (const [name, { shape, data }] of Object.entries(arrays)) {
@@ -29,9 +30,9 @@ export class Trajectory {
 
   finish(header, arrays) {
     this.append(header, arrays, header.replace);
-    if (arrays.all_modes) this.series.mode = arrays.all_modes;
-    Object.assign(this, { done: true, stages: header.stages, events: header.events, warning: header.warning });
-    Object.assign(this, { seconds: header.seconds, engineSeconds: header.wall_time, certificate: header.certificate });
+    if (arrays.all_modes) this.modes = arrays.all_modes;
+    const { stages, events, warning, seconds } = header;
+    Object.assign(this, { done: true, stages, events, warning, seconds });
   }
 
   get length() {
@@ -46,7 +47,7 @@ export class Trajectory {
     return name in this.series;
   }
 
-  // One number over time: series(name, i, j) is entry [i, j] of every save.
+  // One number over time: line(name, i, j) is entry [i, j] of every save.
   line(name, ...index) {
     const { shape, data } = this.series[name];
     const [stride, offset] = flat(shape, index);
@@ -58,6 +59,37 @@ export class Trajectory {
     const { shape, data } = this.series[name];
     const [stride, offset] = flat(shape, index);
     return data[time * stride + offset];
+  }
+
+  // "off", "on" or "sliding": a flow's events tell which neurons slide.
+  mode(time, h, atom) {
+    if (!this.modes) return this.at("z", time, h, atom) > 0 ? "on" : "off";
+    const [, , n] = this.modes.shape;
+    return MODES[this.modes.data[(time * 2 + h) * n + atom]];
+  }
+
+  // "right", "wrong" or "undecided": what the network says of a sample.
+  verdict(time, atom) {
+    const margin = this.at("margin", time, atom);
+    return Math.abs(margin) < UNDECIDED ? "undecided" : margin > 0 ? "right" : "wrong";
+  }
+
+  // Attention inside one sample: (2, key, query) flat; the softmax over keys of the scores of its tokens.
+  attention(time, atom) {
+    const tokens = this.names.tokens[atom];
+    const [L, F] = [tokens.length, this.names.features.length];
+    const P = new Float64Array(2 * L * L);
+    const A = this.series.A.data;
+    for (let h = 0; h < 2; h += 1) {
+      for (let q = 0; q < L; q += 1) {
+        const score = (k) => tokens[k][1] * tokens[q][1] * A[((time * 2 + h) * F + tokens[k][0]) * F + tokens[q][0]];
+        let [top, total] = [-Infinity, 0];
+        for (let k = 0; k < L; k += 1) top = Math.max(top, score(k));
+        for (let k = 0; k < L; k += 1) total += P[(h * L + k) * L + q] = Math.exp(score(k) - top);
+        for (let k = 0; k < L; k += 1) P[(h * L + k) * L + q] /= total;
+      }
+    }
+    return P;
   }
 
   // The save nearest to a time; null is the end.
@@ -72,6 +104,10 @@ export class Trajectory {
       else high = middle;
     }
     return time - times[low] <= times[high] - time ? low : high;
+  }
+
+  stage(name) {
+    return this.stages.find((stage) => stage.found && stage.name === name);
   }
 
   stageAt(time) {

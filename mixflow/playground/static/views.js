@@ -1,58 +1,52 @@
-// Every view: its title, the one sentence that explains it, and where it is drawn.
+// Every view: its title, the sentences that explain it, and where it is drawn.
+
+import { element } from "./draw.js";
 
 export const VIEWS = [
-  { id: "loss", title: "Loss", wide: true, timed: true,
-    sentence: "Mean loss over all samples, over the easy ones (a plain vote is right) and the hard ones (only the identifier helps); shaded: the detected stages." },
-  { id: "neurons", title: "Neuron alignment", timed: true,
-    sentence: "How far the neuron w of the chosen head points along every identifier c and every signal v." },
-  { id: "scores", title: "Attention scores over time", timed: true,
-    sentence: "Mean score between identifiers and signals, own class against other classes: their parting is the discovery of the hidden link." },
-  { id: "matrix", title: "Attention scores by key and query",
-    sentence: "The score of every key (row) for every query (column), for both heads, at the time cursor." },
-  { id: "attention", title: "Attention inside a sample",
-    sentence: "For one sample, how much each token (query, row) looks at each token (key, column), for both heads, at the time cursor." },
-  { id: "geometry", title: "Geometry of the hard samples",
-    sentence: "Attention-averaged features of the hard samples: the horizontal axis is the direction that separates the labels at the end, the dashed line is the decision boundary." },
-  { id: "sectors", title: "The two sectors", timed: true,
-    sentence: "At infinite width 22 numbers suffice: the common sector sees all classes alike, the contrast sector alone knows which identifier belongs to which signal." },
-  { id: "switchboard", title: "Switchboard of the neurons", wide: true, timed: true,
-    sentence: "Which head is on, off or sliding on which sample over time; triangles mark the flow's switches." },
+  { id: "network", title: "The network on one sample", stage: true,
+    sentence: "Every token asks every token; a line is as thick as the attention. Each of the two heads multiplies what is looked at by what it is worth to it, adds its bias, and speaks only if the sum z is above 0. Head + votes for +, head − for −. Click a token, a head name, a neuron or the answer to see its number over time." },
+  { id: "samples", title: "All samples", stage: true,
+    sentence: "Every sample there is. Easy: a plain vote of the signals gives the label. Hard: it does not; only the tag helps. ✓ right, ✗ wrong, ? undecided (the two heads say the same). Click one to see the network on it." },
+  { id: "loss", title: "Loss", stage: true,
+    sentence: "How wrong the network is on average: over all samples, over the easy and over the hard ones. Shaded: the stages of learning. Click to move the time there; drag to zoom, double-click to see everything; click a name to hide its curve." },
+  { id: "neurons", title: "What tokens are worth (w)",
+    sentence: "How far the neuron of the chosen head points along every tag c and every signal v. Signals come first; tags follow when the first neuron switches off." },
+  { id: "scores", title: "Attention scores over time",
+    sentence: "Mean score between tags and signals, A[who is looked at, who asks]: of the own pair (k, k) and of other pairs (j, k). Their parting is the discovery of the hidden link." },
+  { id: "matrix", title: "Scores by key and query",
+    sentence: "The score of every key (row, who is looked at) for every query (column, who asks), for both heads, at the time cursor: blue is positive, orange negative." },
+  { id: "attention", title: "Attention inside the sample",
+    sentence: "For the chosen sample, how much each query (column, who asks) looks at each key (row, who is looked at): every column sums to one. These are the thicknesses of the lines above." },
+  { id: "geometry", title: "Hard samples, as the heads see them",
+    sentence: "A head sees a sample only through its attention-averaged tokens (circles: label +, diamonds: label −). The horizontal axis is the direction that separates the labels at the end of the run, the dashed line the boundary: at the start labels lie on top of each other." },
+  { id: "sectors", title: "The two sectors",
+    sentence: "At infinite width 22 numbers tell everything, for any K: the common sector sees all classes alike, the contrast sector alone knows which tag belongs to which signal." },
+  { id: "switchboard", title: "Switchboard of the neurons", wide: true,
+    sentence: "Which head is on (blue), off (pale) or sliding (orange) on which sample over time, at every save; triangles are the switches that the flow solver located." },
 ];
 
-export const TIMED = VIEWS.filter((view) => view.timed).map((view) => view.id); // charts over time
-
 // The cards, empty; returns {id: {card, body, note, tools}}.
-export function buildCards(parent) {
+export function buildCards(stage, parent) {
   const cards = {};
   for (const view of VIEWS) {
-    const card = element("section", { class: `card${view.wide ? " wide" : ""}`, "aria-labelledby": `${view.id}-title` });
-    const head = element("div", { class: "card-head" });
-    const title = element("h2", { id: `${view.id}-title` }, view.title);
-    const why = element("a", { class: "why", href: `/help#${view.id}`, "aria-label": `About this view: ${view.sentence}` }, "?");
-    why.append(element("span", { class: "tip", "aria-hidden": "true" }, view.sentence));
+    const card = element("section", { class: `card card-${view.id}${view.wide ? " wide" : ""}`, "aria-labelledby": `${view.id}-title` });
+    const about = element("p", { class: "about", id: `${view.id}-about`, hidden: "" }, view.sentence);
+    const why = element("button", { type: "button", class: "why", "aria-expanded": "false", "aria-controls": about.id, "aria-label": `What is this: ${view.title}`, title: view.sentence }, "?");
+    why.addEventListener("click", () => {
+      about.hidden = !about.hidden;
+      why.setAttribute("aria-expanded", String(!about.hidden));
+    });
     const tools = element("div", { class: "tools" });
-    head.append(title, why, tools);
-    const body = element("div", { class: "body", id: view.id, role: "img", "aria-label": `${view.title}. ${view.sentence}` });
+    const head = element("div", { class: "card-head" }, element("h2", { id: `${view.id}-title` }, view.title), why, tools);
+    const body = element("div", { class: "body", id: view.id });
     const note = element("p", { class: "note", hidden: "" });
-    card.append(head, body, note);
-    parent.append(card);
+    card.append(head, about, body, note);
+    (view.stage ? stage : parent).append(card);
     cards[view.id] = { card, body, note, tools };
   }
+  const probe = element("div", { class: "body", id: "probe" });
+  const title = element("h3", { id: "probe-title" });
+  cards.network.card.append(title, probe);
+  cards.probe = { card: cards.network.card, body: probe, note: element("p"), title };
   return cards;
-}
-
-export function element(name, attributes = {}, text) {
-  const made = document.createElement(name);
-  for (const [key, value] of Object.entries(attributes)) made.setAttribute(key, value);
-  if (text !== undefined) made.textContent = text;
-  return made;
-}
-
-// Four significant digits, or six, as the scripts print them.
-export function number(value, digits = 4) {
-  if (value === null || value === undefined || Number.isNaN(value)) return "–";
-  if (value === 0) return "0";
-  const size = Math.abs(value);
-  if (size >= 1e-4 && size < 1e6) return String(Number(value.toPrecision(digits)));
-  return value.toExponential(digits - 1).replace(/\.?0+e/, "e").replace("e+", "e");
 }

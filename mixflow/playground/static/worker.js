@@ -10,6 +10,7 @@ const CHUNK = 150; // ms between two chunks of a long run
 
 // What moves until which step: [{until, w, A}].
 export function schedule({ method, learning_rate: rate, steps, neurons, attention, converge }) {
+  if (method === "construct") return [];
   if (method === "gd") return [{ until: steps, w: true, A: true }];
   let until = 0;
   return [[neurons, true], [attention, false], [converge, true]].map(([length, w]) => {
@@ -18,10 +19,14 @@ export function schedule({ method, learning_rate: rate, steps, neurons, attentio
   });
 }
 
-export function start(settings) {
+export function start(asked) {
+  const written = asked.method === "construct";
+  const settings = written ? { ...asked, task: "plain", width: "inf", omega: 0, tie_values: false } : asked;
   const plain = settings.task === "plain" && settings.width === "inf";
   const task = listed(settings) ? population(settings) : null;
-  return { system: plain ? new Symmetric(settings.classes, settings) : new Gram(task, settings), task };
+  const system = plain ? new Symmetric(settings.classes, settings) : new Gram(task, settings);
+  if (written) system.construct(settings.target_margin);
+  return { system, task };
 }
 
 // Train, and call tell(kind, header, arrays) on the way; rest() is awaited between slices and says whether to go on.
@@ -31,7 +36,7 @@ export async function train(settings, tell, rest) {
   const recorder = new Recorder(system, task);
   const rate = settings.learning_rate;
   const parts = schedule(settings);
-  const last = parts.at(-1).until;
+  const last = parts.at(-1)?.until ?? 0;
   tell("start", { until: rate * last, model: recorder.symmetric ? "symmetric" : "gram" });
   let [looked, told] = [began, began];
   let [at, warning, first] = [0, null, true];
@@ -40,9 +45,8 @@ export async function train(settings, tell, rest) {
   const chunk = () => { const arrays = recorder.take(); whole.push(arrays); return arrays; };
   recorder.save(0);
   for (const { until, w, A } of parts) {
-    let target = nextSave(at, last);
     while (at < until && !warning) {
-      target = Math.min(nextSave(at, last), until);
+      const target = Math.min(nextSave(at, last), until);
       for (; at < target; at += 1) system.step(w ? rate : 0, A ? rate : 0);
       if (!recorder.save(rate * at)) warning = `the run diverged before step ${at} with learning rate ${rate}: lower it.`;
       const now = performance.now();
@@ -81,7 +85,7 @@ if (typeof WorkerGlobalScope !== "undefined") {
     wanted[slot] = type === "run" ? id : null;
     if (type !== "run") return;
     const tell = (kind, header, arrays = {}) => {
-      if (wanted[slot] === id) self.postMessage({ header: { kind, id, key, ...header }, arrays }, Object.values(arrays).map(({ data }) => data.buffer));
+      if (wanted[slot] === id) self.postMessage({ header: { kind, id, key, ...header }, arrays });
     };
     try {
       await train(controls, tell, async () => { await pause(); return wanted[slot] === id; });
