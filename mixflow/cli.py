@@ -25,7 +25,7 @@ def main(arguments=None):
     if not hasattr(options, "command"):
         parser.print_help()
         return DONE
-    if options.name != "train":  # which says by itself when there is something to keep
+    if options.called != "train":  # which says by itself when there is something to keep
         work_begins()
     try:
         code = options.command(options)
@@ -35,17 +35,17 @@ def main(arguments=None):
         _forget_output()
         return DONE
     except MixflowError as error:
-        say(f"mixflow {options.name}: {error}")
+        say(f"mixflow {options.called}: {error}")
         return BAD_INPUT
     except OSError as error:  # of print: files have their own StoreError
         _forget_output()
-        say(f"mixflow {options.name}: cannot write the output: {error.strerror or error}; send it to another place.")
+        say(f"mixflow {options.called}: cannot write the output: {error.strerror or error}; send it to another place.")
         return BAD_INPUT
     except Interrupted as stopped:
-        say(f"\nmixflow {options.name}: {stopped}")
+        say(f"\nmixflow {options.called}: {stopped}")
         return INTERRUPTED
     except KeyboardInterrupt:
-        say(f"\nmixflow {options.name}: interrupted.")
+        say(f"\nmixflow {options.called}: interrupted.")
         return INTERRUPTED
 
 
@@ -93,7 +93,7 @@ def _parser(arguments=NAMES):
         )
         for words, settings in module.flags() if name in arguments else ():
             command.add_argument(*words, **settings)
-        command.set_defaults(command=module.run, name=name, parser=command)
+        command.set_defaults(command=module.run, called=name, parser=command)
     return parser
 
 

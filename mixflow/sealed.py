@@ -178,12 +178,13 @@ def write_whole(path, content):
 
 
 def make_folder(folder):
-    """Make an output folder, or say in one sentence why not."""
+    """Make an output folder and return its path, or say in one sentence why not."""
     folder = as_path(folder)
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise StoreError(f"cannot make the folder {folder}: {error.strerror}; choose another with --out.") from None
+        raise StoreError(f"cannot make the folder {folder}: {error.strerror}; choose another one.") from None
+    return folder
 
 
 def _kind(status):

@@ -99,7 +99,7 @@ def test_an_axis_gives_a_field_without_a_default_and_tasks_nest():
     task = variants.label_noise(variants.coherent(2, coherence=0.3), probability=0.05)
     data = mf.train(task, mf.Transformer(**NET), mf.GradientDescent(**SHORT)).dataset
     assert found["loss"][1] == float(data.loss[-1])
-    again = Sweep.rebuild(plan.sweep.describe())
+    again = Sweep(plan.sweep.describe())
     assert again.fingerprint == plan.sweep.fingerprint
 
 

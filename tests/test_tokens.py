@@ -184,3 +184,58 @@ def test_the_verdict_of_a_learned_run():
     (miss,) = found["misses"]
     assert 1 - miss["wrong"] / miss["of"] == pytest.approx(found["accuracy_hard_test"]["mean"])
     assert miss["on_two_images"] <= miss["wrong"]
+
+
+def every_sample(part, W_K, W_Q, w, bias):
+    """z of every sample from its token vectors, written out."""
+    found = []
+    for X in part.tokens:
+        S = (X @ W_K.T) @ (X @ W_Q.T).T  # key, query
+        P = np.exp(S) / np.exp(S).sum(axis=0)
+        found.append(bias + np.mean((X @ w) @ P))
+    return np.array(found)
+
+
+@pytest.mark.parametrize(
+    "task",
+    [
+        mf.Mnist(samples=12, test_samples=8, images=4),
+        mf.Mnist(digits=(3, 5, 8), samples=9, test_samples=5, images=3, centre=True, identifiers="pixels"),
+        mf.variants.NoisyMixture(0.5, samples=10, test_samples=7),
+    ],
+    ids=lambda task: type(task).__name__,
+)
+def test_every_token_is_a_feature_of_the_finite_task(task):
+    tokens, finite = task.tokens, task.finite()
+    rng = np.random.default_rng(0)
+    d, n = tokens.dimension, len(tokens.train.labels)
+    W_K, W_Q, w = rng.standard_normal((5, d)), rng.standard_normal((5, d)), rng.standard_normal(d)
+    rows = {}
+    for part, atoms in ((tokens.train, finite.atoms[:n]), (tokens.test, finite.atoms[n:])):
+        for X, atom in zip(part.tokens, atoms, strict=True):
+            for x, (name, sign) in zip(X, atom, strict=True):
+                rows.setdefault(name, sign * x)
+    rows |= dict(zip(tokens.features, tokens.directions))
+    Phi = np.array([rows[name] for name in finite.features])
+    assert np.allclose(Phi @ Phi.T, finite.gram, rtol=0, atol=1e-12)
+    A = (Phi @ W_K.T) @ (Phi @ W_Q.T).T
+    f, c = finite.token_feature, finite.token_coefficient
+    z = []
+    for index in finite.token_index:
+        S = c[index][:, None] * A[np.ix_(f[index], f[index])] * c[index]
+        P = np.exp(S) / np.exp(S).sum(axis=0)
+        z.append(0.5 + np.mean((c[index] * (Phi @ w)[f[index]]) @ P))
+    expected = np.concatenate([every_sample(part, W_K, W_Q, w, 0.5) for part in (tokens.train, tokens.test)])
+    assert np.allclose(z, expected, rtol=0, atol=1e-9)
+    assert np.array_equal(finite.labels, np.concatenate([tokens.train.labels, tokens.test.labels]))
+    assert np.array_equal(finite.hard, np.concatenate([tokens.train.hard, tokens.test.hard]))
+    assert np.array_equal(finite.probabilities, np.r_[tokens.probabilities, np.zeros(len(tokens.test.labels))])
+    assert finite.held_out[:n].sum() == 0
+    assert np.ptp(finite.held_out[n:]) == 0
+    assert finite.watched == tokens.features
+    assert finite.identifiers == tokens.features[: len(tokens.features) // 2]
+
+
+def test_too_many_tokens_are_refused():
+    with pytest.raises(mf.SpecError, match="expected at most 8192; take fewer"):
+        mf.variants.NoisyMixture(0.5, samples=3000).finite()

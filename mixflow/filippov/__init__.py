@@ -22,5 +22,6 @@ from .field import Field
 from .flow import solve
 from .gates import ChatteringError
 from .result import Result
+from .sensitivity import Sensitivity, sensitivity
 
-__all__ = ["ChatteringError", "Field", "Result", "certify", "solve"]
+__all__ = ["ChatteringError", "Field", "Result", "Sensitivity", "certify", "sensitivity", "solve"]

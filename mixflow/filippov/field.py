@@ -108,6 +108,7 @@ class Prepared(NamedTuple):
     """A field as the solver wants it: functions for JAX to compile, and the constants on its device.
 
     gradient   whether N is symmetric and semi-definite, so that dz/dt at an event is unique
+    traced     whether JAX sees the functions themselves and can differentiate them
     """
 
     surface: Callable
@@ -115,6 +116,7 @@ class Prepared(NamedTuple):
     constants: Any
     n_gates: int
     gradient: bool
+    traced: bool
 
 
 def prepare(field, y):
@@ -124,10 +126,10 @@ def prepare(field, y):
     jax = configured()
     if field.evaluate is not None:
         constants = jax.tree.map(jax.numpy.asarray, field.constants)
-        return Prepared(field.surface, field.evaluate, constants, field.n_gates, True)
+        return Prepared(field.surface, field.evaluate, constants, field.n_gates, True, True)
     surface, evaluate, constants, seen = _functions(field, len(y))
     _check(field, np.array(y, float), seen)
-    return Prepared(surface, evaluate, constants, field.n_gates, False)
+    return Prepared(surface, evaluate, constants, field.n_gates, False, surface is field.surface)
 
 
 @lru_cache(maxsize=64)

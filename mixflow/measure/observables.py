@@ -42,8 +42,8 @@ def alignment(task, w):
 
 
 def identifiers(task):
-    """(F,) booleans: which features are class identifiers, those named "c…"."""
-    return np.array([name.startswith("c") for name in task.population().features])
+    """(F,) booleans: which features are class identifiers, as the task says."""
+    return task.population().is_identifier
 
 
 def attention_scores(task, A):

@@ -9,59 +9,92 @@ import numpy as np
 
 from ..checks import flag, listed, nearest, one_of, real, shown, whole
 from ..errors import SpecError
-from .fields import SECTIONS, plain
+from ..spec import SECTIONS, plain
 
 MOST_POINTS = 10**7  # along one axis: they are held in memory
 LARGEST = 2**63 - 1  # whole number on an axis
 LARGE = 1e300  # ends of a range: their difference is a number, too
 
 
-@dataclass(frozen=True)
-class Axis:
-    """Fields that move together; `columns` holds one sequence of values for each field."""
-
-    kind: str
-    fields: tuple
-    columns: tuple
-
-    def __len__(self):
-        return len(self.columns[0])
-
-    def at(self, i):
-        """Setting number i: {field: value}."""
-        return {field: plain(column[i]) for field, column in zip(self.fields, self.columns)}
-
-
 @dataclass(frozen=True, eq=False)
-class Choices:
-    """A column of few different values, held as their numbers: a million draws take no million objects."""
+class Column:
+    """The values of one field along an axis, each different one held once: a million draws take no million objects.
 
-    values: list
+    values  the different ones, an array if all are floats or all whole numbers, else a list
+    codes   values[codes[i]] is the one at position i
+    """
+
+    values: np.ndarray | list
     codes: np.ndarray
+
+    @classmethod
+    def of(cls, values):
+        """From an array, or from a list of values as JSON knows them."""
+        for kind, dtype in ((float, np.float64), (int, np.int64)):
+            if not isinstance(values, np.ndarray) and all(type(value) is kind for value in values):
+                values = np.array(values, dtype)
+        if isinstance(values, np.ndarray):
+            return cls(*np.unique(values, return_inverse=True))
+        place = {}
+        codes = [place.setdefault(json.dumps(value, sort_keys=True), len(place)) for value in values]
+        return cls([json.loads(text) for text in place], np.array(codes))
 
     def __len__(self):
         return len(self.codes)
 
     def __getitem__(self, i):
-        return self.values[self.codes[i]]
+        return plain(self.values[self.codes[i]])
+
+    def witnesses(self):
+        """Positions at which the column is checked: the ends of a range stand for all in it."""
+        if isinstance(self.values, np.ndarray):
+            return {int(self.codes.argmin()), int(self.codes.argmax())}
+        return set(np.unique(self.codes, return_index=True)[1].tolist())
+
+    def labels(self):
+        """The value at every position, as an array: numbers stay numbers (inf among them), the rest is written as JSON."""
+        values = self.values
+        if not isinstance(values, np.ndarray):
+            values = [math.inf if value == "inf" else value for value in values]
+            if any(isinstance(value, bool) or not isinstance(value, (int, float)) for value in values):
+                values = [value if isinstance(value, str) else json.dumps(value) for value in self.values]
+        return np.asarray(values)[self.codes]
+
+    def __bytes__(self):
+        """What tells two columns apart."""
+        values = self.values.tobytes() if isinstance(self.values, np.ndarray) else json.dumps(self.values).encode()
+        return values + self.codes.astype("<i8").tobytes()
 
 
-def coded(column):
-    """(codes, values) of a column: values[codes[i]] is its entry i, and equal entries have equal codes."""
-    if isinstance(column, Choices):
-        return column.codes, column.values
-    if isinstance(column, np.ndarray):
-        values, codes = np.unique(column, return_inverse=True)
-        return codes, values
-    place = {}
-    codes = [place.setdefault(json.dumps(plain(value), sort_keys=True), len(place)) for value in column]
-    return np.array(codes), [json.loads(text) for text in place]
+@dataclass(frozen=True, eq=False)
+class Axis:
+    """Fields that move together, each with its column."""
+
+    kind: str
+    columns: dict
+
+    @property
+    def fields(self):
+        return tuple(self.columns)
+
+    def __len__(self):
+        return len(next(iter(self.columns.values())))
+
+    def at(self, i):
+        """Setting number i: {field: value}."""
+        return {field: column[i] for field, column in self.columns.items()}
+
+    def distinct(self):
+        """How many different settings there are."""
+        codes = [column.codes for column in self.columns.values()]
+        order = np.lexsort(codes)
+        return 1 + int(np.any([np.diff(code[order]) != 0 for code in codes], axis=0).sum())
 
 
 def read_axes(description):
     """The axes of a description, in the order grid, list, random, seeds."""
     for name, values in _flat(description.get("grid", {}), "grid"):
-        yield Axis("grid", (name,), (_column(_grid_values(name, values)),))
+        yield Axis("grid", {name: Column.of(_grid_values(name, values))})
     if "list" in description:
         yield _list_axis(description["list"])
     if "random" in description:
@@ -70,7 +103,28 @@ def read_axes(description):
         first, count = _keys(name, count, {"first": 0, "count": None}) if isinstance(count, dict) else (0, count)
         count = whole(f"number of seeds of {name}", count, most=MOST_POINTS, fix="an axis needs at least one")
         first = whole(f"first seed of {name}", first, least=0, most=LARGEST - count)
-        yield Axis("seeds", (name,), (np.arange(first, first + count),))
+        yield Axis("seeds", {name: Column.of(np.arange(first, first + count))})
+
+
+def check_axes(axes, fields):
+    """Refuse an axis over something that is no field, a field that two axes set, and an axis with a setting twice."""
+    seen = set()
+    for axis in axes:
+        for name in axis.fields:
+            if name not in fields:
+                same = [field for field in fields if field.split(".")[-1] == name]
+                hint = f"; did you mean {same[0]!r}" if same else nearest(name, fields)
+                raise SpecError(
+                    f"{shown(name)} is not a field of this sweep: expected one of {', '.join(fields)}{hint}."
+                )
+            if name in seen:
+                raise SpecError(f"{name} is set by two axes: keep one of them.")
+            seen.add(name)
+        repeated = len(axis) - axis.distinct()
+        if repeated:
+            fix = "draw fewer, or from a wider range" if axis.kind == "random" else "remove the repeated values"
+            over = f"the {axis.kind} axis over {', '.join(axis.fields)}"
+            raise SpecError(f"{over} has duplicate runs: {repeated} of {len(axis)}; {fix}.")
 
 
 def _flat(table, where):
@@ -82,14 +136,6 @@ def _flat(table, where):
             yield from ((f"{key}.{name}", inner) for name, inner in _flat(value, where))
         else:
             yield key, value
-
-
-def check_known(axes, fields):
-    """Refuse an axis over something that is no field."""
-    for name in (name for axis in axes for name in axis.fields if name not in fields):
-        same = [field for field in fields if field.split(".")[-1] == name]
-        hint = f"; did you mean {same[0]!r}" if same else nearest(name, fields)
-        raise SpecError(f"{name!r} is not a field of this sweep: expected one of {', '.join(fields)}{hint}.")
 
 
 def _grid_values(name, values):
@@ -113,14 +159,11 @@ def _list_axis(rows):
     rows = [dict(_flat(row, "list")) for row in listed("list", rows, "[[list]] tables of fields", most=MOST_POINTS)]
     if not rows or not rows[0]:
         raise SpecError("list is empty: give at least one [[list]] table of fields, or leave it out.")
-    names = tuple(rows[0])
     for i, row in enumerate(rows):
-        if set(row) != set(names):
-            raise SpecError(
-                f"list entry {i + 1} sets {', '.join(map(str, row))}: expected the fields of the first, "
-                f"{', '.join(map(str, names))}."
-            )
-    return Axis("list", names, tuple(_column(_written(name, [row[name] for row in rows])) for name in names))
+        if set(row) != set(rows[0]):
+            given, wanted = (", ".join(map(str, names)) for names in (row, rows[0]))
+            raise SpecError(f"list entry {i + 1} sets {given}: expected the fields of the first, {wanted}.")
+    return Axis("list", {name: Column.of(_written(name, [row[name] for row in rows])) for name in rows[0]})
 
 
 def _random_axis(table):
@@ -130,12 +173,12 @@ def _random_axis(table):
     seed = whole("random.seed", table.pop("seed", 0), least=0)
     if not table:
         raise SpecError("random sets no field: add for example 'transformer.omega' = {low = 0.1, high = 0.9}.")
-    columns = []
+    columns = {}
     for name, rule in table.items():
         # A stream for each field, named by it: adding a field leaves the draws of the others as they were.
         rng = np.random.default_rng([seed, int.from_bytes(hashlib.sha256(str(name).encode()).digest()[:8], "little")])
-        columns.append(_draw(name, rule, count, rng))
-    return Axis("random", tuple(table), tuple(columns))
+        columns[name] = _draw(name, rule, count, rng)
+    return Axis("random", columns)
 
 
 def _draw(name, rule, count, rng):
@@ -146,8 +189,8 @@ def _draw(name, rule, count, rng):
         choices = listed(f"random {name}.choose", choices)
         if not choices:
             raise SpecError(f"random {name} chooses from []: expected a list with at least one value.")
-        codes, values = coded(_written(name, choices))  # a value listed twice is drawn twice as often
-        return Choices(values, codes[rng.integers(len(choices), size=count)])
+        column = Column.of(_written(name, choices))  # a value listed twice is drawn twice as often
+        return Column(column.values, column.codes[rng.integers(len(choices), size=count)])
     low, high, scale, integers = _keys(name, rule, {"low": None, "high": None, "scale": "linear", "whole": False})
     low = real(f"{name}.low", low, least=-LARGE)
     high = real(f"{name}.high", high, above=low, most=LARGE)
@@ -158,20 +201,19 @@ def _draw(name, rule, count, rng):
             f"random {name} runs from {low:g} to {high:g}: expected whole numbers between them, below 2^63."
         )
     if integers and scale == "linear":
-        return rng.integers(math.ceil(low), math.floor(high), size=count, endpoint=True)
+        return Column.of(rng.integers(math.ceil(low), math.floor(high), size=count, endpoint=True))
     drawn = (
         rng.uniform(low, high, count) if scale == "linear" else np.exp(rng.uniform(np.log(low), np.log(high), count))
     )
     drawn = np.clip(drawn, low, high)  # exp(log(x)) may step outside by one rounding
-    return np.round(drawn).astype(np.int64) if integers else drawn
+    return Column.of(np.round(drawn).astype(np.int64) if integers else drawn)
 
 
 def _keys(name, table, defaults):
     for key in table:
         if key not in defaults:
-            raise SpecError(
-                f"{name}.{shown(key)} is unknown: expected one of {', '.join(defaults)}{nearest(key, defaults)}."
-            )
+            names = ", ".join(defaults)
+            raise SpecError(f"{name}.{shown(key)} is unknown: expected one of {names}{nearest(key, defaults)}.")
     return [table.get(key, default) for key, default in defaults.items()]
 
 
@@ -188,59 +230,3 @@ def _written(name, values):
                 f"the axis {name} has the value {shown(value)}: expected numbers below 2^63, text, booleans or lists of them."
             ) from None
     return values
-
-
-def _column(values):
-    """An array where all values are floats or all whole numbers, so that large axes stay small; a list otherwise."""
-    values = values.tolist() if isinstance(values, np.ndarray) else list(values)
-    for kind, dtype in ((float, np.float64), (int, np.int64)):
-        if all(type(value) is kind for value in values):
-            return np.array(values, dtype)
-    return values
-
-
-def check_distinct(axes):
-    """Refuse a field that two axes set, and an axis with the same setting twice."""
-    seen = set()
-    for axis in axes:
-        for name in axis.fields:
-            if name in seen:
-                raise SpecError(f"{name} is set by two axes: keep one of them.")
-            seen.add(name)
-        rows = _distinct(axis)
-        if rows < len(axis):
-            fix = "draw fewer, or from a wider range" if axis.kind == "random" else "remove the repeated values"
-            over = f"the {axis.kind} axis over {', '.join(axis.fields)}"
-            raise SpecError(f"{over} has duplicate runs: {len(axis) - rows} of {len(axis)}; {fix}.")
-
-
-def _distinct(axis):
-    codes = [coded(column)[0] for column in axis.columns]
-    order = np.lexsort(codes)
-    return 1 + int(np.any([np.diff(code[order]) != 0 for code in codes], axis=0).sum())
-
-
-def described(column):
-    """A column as JSON."""
-    if isinstance(column, Choices):
-        return {"values": column.values, "codes": column.codes.tolist()}
-    return column.tolist() if isinstance(column, np.ndarray) else [plain(value) for value in column]
-
-
-def rebuilt(column):
-    """The column that `described` wrote."""
-    return Choices(column["values"], np.array(column["codes"])) if isinstance(column, dict) else _column(column)
-
-
-def text(column):
-    """Bytes that tell two columns of values apart."""
-    codes, values = coded(column)
-    return json.dumps([plain(value) for value in values]).encode() + codes.astype("<i8").tobytes()
-
-
-def witnesses(column):
-    """Positions at which a column is checked."""
-    if isinstance(column, np.ndarray):
-        return {np.argmin(column), np.argmax(column)}
-    codes, _ = coded(column)
-    return np.unique(codes, return_index=True)[1]

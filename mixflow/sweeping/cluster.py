@@ -6,7 +6,6 @@ import json
 import logging
 import os
 import pathlib
-import time
 import warnings
 from dataclasses import dataclass
 from importlib import metadata
@@ -76,33 +75,6 @@ def connected(place):
         stack.callback(_close, client)
         check_versions(client)
         yield client
-
-
-class Connection:
-    """A place's client, made when it is first asked for and then kept: measuring and working share the processes."""
-
-    def __init__(self, place):
-        self.place, self.seconds = place, 0.0
-        self._stack, self._client = contextlib.ExitStack(), None
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *problem):
-        self.close()
-
-    @property
-    def client(self):
-        if self._client is None:
-            began = time.perf_counter()
-            self._client = self._stack.enter_context(connected(self.place))
-            self.seconds = time.perf_counter() - began  # what starting takes
-        return self._client
-
-    def close(self):
-        """Stop local processes; a cluster at an address is left alone."""
-        self._stack.close()
-        self._client = None
 
 
 def _started(place, attempts=3):

@@ -16,7 +16,6 @@ import numpy as np
 from ..checks import one_of
 from ..errors import SpecError
 from ..running.choose import choose
-from .axes import coded
 from .fields import STEPWISE, build, plain
 from .trajectories import DIMENSIONS, PLAIN, REDUCED
 
@@ -155,13 +154,12 @@ def _classes(axis, shared, by_shape):
     if shared.issuperset(axis.fields):
         return [np.arange(len(axis))]
     key = np.zeros(len(axis), np.int64)
-    for name, column in zip(axis.fields, axis.columns):
+    for name, column in axis.columns.items():
         if name in shared:
             continue
-        codes, values = coded(column)
-        signatures = [json.dumps(_signature(name, plain(value), by_shape)) for value in values]
+        signatures = [json.dumps(_signature(name, plain(value), by_shape)) for value in column.values]
         order = {text: i for i, text in enumerate(dict.fromkeys(signatures))}
-        key = key * len(order) + np.array([order[text] for text in signatures])[codes]
+        key = key * len(order) + np.array([order[text] for text in signatures])[column.codes]
         key = np.unique(key, return_inverse=True)[1]  # small again, so that many fields do not overflow
     _, first, inverse = np.unique(key, return_index=True, return_inverse=True)
     by_class = np.argsort(inverse, kind="stable")
@@ -192,8 +190,8 @@ def _width_matters(sweep):
     asked = {"model": sweep.base["model"], "method.batch_size": sweep.base["method"].get("batch_size")}
     if asked["model"] == "full" or asked["method.batch_size"] is not None:
         return True
-    moving = {name: column for axis in sweep.axes for name, column in zip(axis.fields, axis.columns)}
-    values = {name: coded(column)[1] for name, column in moving.items() if name in asked}
+    moving = {name: column for axis in sweep.axes for name, column in axis.columns.items()}
+    values = {name: column.values for name, column in moving.items() if name in asked}
     return "full" in values.get("model", ()) or any(x is not None for x in values.get("method.batch_size", ()))
 
 

@@ -10,8 +10,8 @@ from functools import cached_property
 
 import numpy as np
 
+from .. import sealed
 from ..errors import SpecError, StoreError
-from .axes import Choices
 from .consolidated import consolidated
 from .manifest import DONE, FAILED, Manifest, owner
 from .plan import Plan
@@ -65,8 +65,8 @@ class SweepResult:
         dims = [labels[axis.fields[0]] if len(axis.fields) == 1 else axis.kind for axis in sweep.axes]
         coords = {}
         for dim, axis in zip(dims, sweep.axes):
-            for field, column in zip(axis.fields, axis.columns):
-                coords[labels[field]] = (dim, _labels(column))
+            for field, column in axis.columns.items():
+                coords[labels[field]] = (dim, column.labels())
         found = {}
         for name in names or [n for n in data.data_vars if data[n].dims == ("run",) and data[n].dtype.kind in "fib"]:
             values = data[name].values
@@ -130,9 +130,9 @@ class SweepResult:
         names = field_names(sweep)
         coords = {"run": run, "model": ("run", columns.pop("model"))}
         for axis, where in zip(sweep.axes, positions):
-            for field, column in zip(axis.fields, axis.columns):
-                coords[names[field]] = ("run", _labels(column)[where])
-        attrs = {"sweep": json.dumps(sweep.describe()) if len(run) < 100_000 else sweep.fingerprint, "name": sweep.name}
+            for field, column in axis.columns.items():
+                coords[names[field]] = ("run", column.labels()[where])
+        attrs = {"sweep": json.dumps(sweep.describe()), "fingerprint": sweep.fingerprint, "name": sweep.name}
         return xarray.Dataset({name: ("run", values) for name, values in columns.items()}, coords=coords, attrs=attrs)
 
     def parts(self, group=None):
@@ -148,13 +148,11 @@ class SweepResult:
 
     def export(self, path):
         """Write the table to a .nc or .csv file of its own."""
-        from ..store import packed, write_whole
-
         path, data = pathlib.Path(path), self.dataset.load()
         if path.suffix == ".csv":
-            return write_whole(path, data.to_dataframe().to_csv().encode())
+            return sealed.write_whole(path, data.to_dataframe().to_csv().encode())
         if path.suffix == ".nc":
-            return write_whole(path, packed(data))
+            return sealed.write_whole(path, sealed.pack(bytes(data.to_netcdf(engine="h5netcdf"))))
         raise SpecError(f"cannot export to {path}: its name must end in .nc or .csv.")
 
 
@@ -178,12 +176,15 @@ def open_sweep(folder):
 def described_in(manifest):
     """The sweep that a manifest is of; a StoreError if it is not what was written."""
     try:
-        sweep = Sweep.rebuild(manifest.fact("sweep"))
+        sweep = Sweep(manifest.fact("sweep"))
         if sweep.fingerprint == manifest.fact("fingerprint"):
             return sweep
-    except (KeyError, TypeError, ValueError, AttributeError):
-        pass
-    raise StoreError(f"{manifest.path} is damaged: restore it, or sweep into a new folder.")
+        why = "another numpy may draw other random values"
+    except SpecError as error:
+        why = str(error)
+    raise StoreError(
+        f"{manifest.path} does not describe the sweep it holds ({why}): restore it, or use the versions it names."
+    )
 
 
 def field_names(sweep):
@@ -193,18 +194,6 @@ def field_names(sweep):
     taken = {"model", "run", "time", "level", "loss", "accuracy"}
     clash = {word for word in short if short.count(word) > 1 or word in taken}
     return {f: f.replace(".", "_") if s in clash else s for f, s in zip(fields, short)}
-
-
-def _labels(column):
-    """Values of an axis as an array: numbers stay numbers (inf among them), everything else is written as JSON."""
-    if isinstance(column, np.ndarray):
-        return column
-    if isinstance(column, Choices):
-        return _labels(column.values)[column.codes]
-    numbers = [np.inf if value == "inf" else value for value in column]
-    if all(isinstance(value, (int, float)) and not isinstance(value, bool) for value in numbers):
-        return np.array(numbers, float)
-    return np.array([value if isinstance(value, str) else json.dumps(value) for value in column])
 
 
 def status_text(status):

@@ -15,8 +15,8 @@ from ..errors import Interrupted, StoreError
 from ..guest import unchanged
 from ..progress import Progress
 from ..provenance import provenance
-from ..store import make_folder
-from .cluster import Connection, Place
+from ..sealed import make_folder
+from .cluster import Place, connected
 from .consolidated import consolidate, consolidated
 from .cost import estimate, pilots, refuse_absurd
 from .manifest import DONE, Manifest, begun, lock
@@ -93,11 +93,11 @@ def price(plan, folder, place):
         found.append(cost)
         return False
 
-    with tempfile.TemporaryDirectory(prefix="mixflow-plan-") as aside, Connection(place) as connection:
+    with tempfile.TemporaryDirectory(prefix="mixflow-plan-") as aside:
         write_header(aside, plan.sweep, plan)
         manifest = Manifest.writing(aside)
         try:
-            _Work(plan, manifest, connection, folder, note).run(False)
+            _Work(plan, manifest, folder, note).run(place, False)
         finally:
             manifest.close()
     return found[0]
@@ -121,8 +121,7 @@ def _finish(plan, folder, place, progress, limit):
                 manifest.note("accepted", True)  # a sweep that was let through once goes on
 
             judged = limit is None or manifest.fact("accepted")
-            with Connection(place) as connection:
-                _Work(plan, manifest, connection, folder, None if judged else judge).run(progress)
+            _Work(plan, manifest, folder, None if judged else judge).run(place, progress)
         if not (folder / "results.nc").exists():
             consolidate(SweepResult(folder, plan, manifest))
     finally:
@@ -151,17 +150,18 @@ class _Work:
     judge  called once with the Estimate, when the pilots are in; may raise, or return False to stop there
     """
 
-    def __init__(self, plan, manifest, connection, folder, judge=None):
-        self.plan, self.manifest, self.connection, self.folder, self.judge = plan, manifest, connection, folder, judge
+    def __init__(self, plan, manifest, folder, judge=None):
+        self.plan, self.manifest, self.folder, self.judge = plan, manifest, folder, judge
         self.flight, self.attempts = {}, {}  # future -> batch, batch -> how often it was sent
 
-    def run(self, progress):
+    def run(self, place, progress):
         """Until every waiting batch is decided."""
         waiting = self.manifest.state(self.plan.batches) != DONE
-        bar = _Bar(progress, sum(self.plan.size(batch) for batch in np.flatnonzero(waiting)))
+        bar = _Bar(progress, int(self.plan.sizes()[waiting].sum()))
+        began = time.perf_counter()
         try:
-            self.client = self.connection.client
-            with self.client.as_current():
+            with connected(place) as self.client, self.client.as_current():
+                self.startup = time.perf_counter() - began
                 if self.judge:
                     first = [batch for batch in pilots(self.plan, self._workers()) if waiting[batch]]
                     if self._loop(iter(first), bar, time.monotonic() + PILOT_SECONDS) is False:
@@ -187,8 +187,8 @@ class _Work:
             self._fill(todo)
         if deadline:
             waited = PILOT_SECONDS if self.flight else 0.0
-            times, startup = self.manifest.times(), self.connection.seconds
-            return self.judge(estimate(self.plan, self.folder, self._workers(), times, startup, waited))
+            times = self.manifest.times()
+            return self.judge(estimate(self.plan, self.folder, self._workers(), times, self.startup, waited))
         return True
 
     def _workers(self):

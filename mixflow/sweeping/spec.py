@@ -7,11 +7,10 @@ import pathlib
 import tomllib
 from functools import cached_property
 
-import numpy as np
-
 from ..checks import listed, nearest, one_of, real, shown, whole, word
 from ..errors import SpecError
-from .axes import Axis, check_distinct, check_known, described, read_axes, rebuilt, text, witnesses
+from ..spec import plain
+from .axes import check_axes, read_axes
 from .fields import SECTIONS, build, complete, filled, leaves
 
 MOST_POINTS = 10**9  # of all axes together
@@ -46,14 +45,12 @@ class Sweep:
         self.name = str(description.get("name", ""))
         self.output = _output(description.get("output", {}))
         self.axes = tuple(read_axes(description))
+        self.tables = {kind: plain(description[kind]) for kind in AXES if kind in description}
         moving = {name: value for axis in self.axes for name, value in axis.at(0).items()}
         self.base = {section: complete(section, description.get(section), moving) for section in SECTIONS}
         self.base["model"] = description.get("model", "auto")
         build(self.base)
-        check_known(
-            self.axes, ["model", *(name for section in SECTIONS for name in leaves(self.base[section], section))]
-        )
-        check_distinct(self.axes)
+        check_axes(self.axes, ["model", *(name for part in SECTIONS for name in leaves(self.base[part], part))])
         points = math.prod(self.shape)
         if points > MOST_POINTS:
             raise SpecError(
@@ -93,23 +90,8 @@ class Sweep:
         return filled(self.base, values)
 
     def describe(self):
-        """JSON-ready, with every default and every value written out; `Sweep.rebuild` gives an equal sweep."""
-        axes = [
-            {"kind": axis.kind, "fields": list(axis.fields), "columns": [described(c) for c in axis.columns]}
-            for axis in self.axes
-        ]
-        return {"name": self.name, "base": self.base, "axes": axes, "output": self.output}
-
-    @classmethod
-    def rebuild(cls, described):
-        """The sweep that `describe` wrote; its values were checked then."""
-        self = cls.__new__(cls)
-        self.name, self.base, self.output = described["name"], described["base"], described["output"]
-        self.axes = tuple(
-            Axis(axis["kind"], tuple(axis["fields"]), tuple(rebuilt(column) for column in axis["columns"]))
-            for axis in described["axes"]
-        )
-        return self
+        """The description as JSON, with every default written out; an equal sweep follows from it."""
+        return {"name": self.name, **self.base, **self.tables, "output": self.output}
 
     @cached_property
     def fingerprint(self):
@@ -117,8 +99,8 @@ class Sweep:
         digest = hashlib.sha256(json.dumps({"base": self.base, "output": self.output}, sort_keys=True).encode())
         for axis in self.axes:
             digest.update(json.dumps([axis.fields, len(axis)]).encode())
-            for column in axis.columns:  # by bytes where possible: a million values need no text
-                digest.update(column.tobytes() if isinstance(column, np.ndarray) else text(column))
+            for column in axis.columns.values():
+                digest.update(bytes(column))
         return digest.hexdigest()
 
     def _check_values(self, axis):
@@ -134,7 +116,7 @@ class Sweep:
         if axis.kind == "list":
             indices = range(len(axis))
         else:  # single fields, and joint draws: each field's values alone, the ends of a range standing for all in it
-            indices = {int(i) for column in axis.columns for i in witnesses(column)}
+            indices = {i for column in axis.columns.values() for i in column.witnesses()}
         for i in sorted(indices):
             build(filled(self.base, axis.at(i)))
 

@@ -142,6 +142,16 @@ class Mnist(Spec, section="task", kind="mnist"):
         """The token arrays."""
         return self.tokens
 
+    def finite(self):
+        """The same task as a FiniteTask: every image is a feature, with the inner products in Γ; held-out samples have no weight.
+
+        Raises SpecError for more images than can be listed.
+
+        >>> Mnist(samples=6, test_samples=4, images=3).finite().features[:6]
+        ('c1', 'c2', 'v1', 'v2', 'v1:1', 'v1:2')
+        """
+        return self.tokens.finite(("c", *self.features[self.classes :]))
+
     @cached_property
     def checksum(self):
         """SHA-256 of the source's checksums, the split, and every sample's class, signs and images."""

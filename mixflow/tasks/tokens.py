@@ -5,6 +5,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..errors import SpecError
+from .entries import SIZE_LIMIT
+from .finite import FiniteTask
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -50,6 +52,14 @@ class Part:
         columns = [x[i] * s[:, None] for x, i, s in zip(self.vectors, self.index.T, self.sign.T)]
         return np.stack(columns, axis=1)
 
+    def atoms(self, known):
+        """Every sample as a list of (feature name, coefficient), by {bytes of a vector: name}."""
+        names = [[known.get(row.tobytes()) for row in vectors] for vectors in self.vectors]
+        return [
+            [(names[l][i], s) for l, (i, s) in enumerate(zip(*sample))]
+            for sample in zip(self.index.tolist(), self.sign.tolist())
+        ]
+
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Tokens:
@@ -80,6 +90,49 @@ class Tokens:
     def population(self):
         """The tokens themselves."""
         return self
+
+    def finite(self, positions):
+        """The same task as a FiniteTask: every token vector of a sample is a feature, with its inner products in Γ.
+
+        positions  the kind of token at each position, e.g. ("c", "v1", "v2"), for the features' names
+
+        The watched directions stand first, and a token that is one of them is that feature. Atoms are the samples, training ones
+        first; `probabilities` are the weights of training, 0 for those held out, and `held_out` the weights of the test.
+        Raises SpecError where the tokens are too many to list.
+        """
+        names, rows = list(self.features), list(self.directions)
+        known = {row.tobytes(): name for name, row in zip(names, rows)}
+        for part, mark in ((self.train, ""), (self.test, "t")):
+            for kind, vectors, index in zip(positions, part.vectors, part.index.T) if part else ():
+                for i in np.unique(index):
+                    row = vectors[i]
+                    if row.tobytes() not in known:
+                        known[row.tobytes()] = f"{kind}:{mark}{i + 1}"
+                        names.append(known[row.tobytes()])
+                        rows.append(row)
+        if len(names) > SIZE_LIMIT:
+            raise SpecError(
+                f"{len(names)} different tokens: expected at most {SIZE_LIMIT}; take fewer samples or images."
+            )
+        parts = [part for part in (self.train, self.test) if part]
+        n = len(self.train.labels)
+        tested = (
+            np.concatenate([np.zeros(n), np.full(len(self.test.labels), 1 / len(self.test.labels))])
+            if self.test
+            else None
+        )
+        X = np.stack(rows)
+        return FiniteTask(
+            features=names,
+            atoms=[atom for part in parts for atom in part.atoms(known)],
+            labels=np.concatenate([part.labels for part in parts]),
+            probabilities=np.concatenate([self.probabilities, np.zeros(sum(len(part.labels) for part in parts) - n)]),
+            gram=X @ X.T,
+            hard=np.concatenate([part.hard for part in parts]),
+            identifiers=[name for name in self.features if name.startswith("c")],
+            held_out=tested,
+            watched=self.features,
+        )
 
     @classmethod
     def of(cls, task, vectors):

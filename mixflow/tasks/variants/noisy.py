@@ -77,3 +77,14 @@ class NoisyMixture(Spec, section="task", kind="noisy"):
     def population(self):
         """The token arrays."""
         return self.tokens
+
+    def finite(self):
+        """The same task as a FiniteTask: every noisy token is a feature, with the inner products in Γ; held-out samples have no
+        weight.
+
+        Raises SpecError for more tokens than can be listed.
+
+        >>> NoisyMixture(sigma=0.5, samples=8, test_samples=4).finite().names[8]
+        '+c:t1 +v1:t1 +v2:t1'
+        """
+        return self.tokens.finite(("c", *self.features[self.classes :]))

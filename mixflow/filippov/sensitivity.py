@@ -1,0 +1,322 @@
+"""Derivatives of a flow through its kinks (docs/mathematics.md §15).
+
+Inside a mode S = ∂y/∂p obeys S' = f_y S + f_p; here it is carried along by differentiating each accepted step of the flow, whose
+size stays what it was. At an event where g(y) = 0 ends the mode (g = z of a surface reached, λ or 1 − λ of a sliding gate),
+
+    dτ/dp = −(∇g·S⁻ + g_p) / (∇g·f⁻),        S⁺ = S⁻ + (f⁻ − f⁺) dτ/dp        (f⁺ = f⁻ where a sliding gate reaches 0 or 1)
+
+Several surfaces reached at once (twins by symmetry) may come apart along a direction that breaks the symmetry. Where they begin
+to slide, S⁺ still is unique: it keeps each of them on its surface. Where they cross, their order matters, and the derivative
+from one side differs from that of the other; then this is their mean, and `one_sided` says so.
+"""
+
+from dataclasses import dataclass, field
+from functools import lru_cache
+
+import numpy as np
+
+from ..errors import SpecError
+from ..jaxed import in_float64, jit
+from ..jaxed import jax as configured
+from .dop853_program import STAGES, tableau
+from .field import padded, prepare
+from .gates import ON, SLIDING
+from .result import Result
+
+CHUNK = 16  # steps in one call
+APART = 1e-7  # relative; derivatives of simultaneous events that differ by more come apart
+TOUCH = 1e-9  # |z| below which the start lies on a surface
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Sensitivity:
+    """What `sensitivity` returns: derivatives along p directions, at the end of the flow.
+
+    state      (p, size) of the state at the end time
+    slope      (size,) y' there
+    events     (k, p) of the time of each event
+    one_sided  (p,) whether the flow has a kink as a function of the parameter, and this is the mean of its two sides
+
+    Raises nothing by itself.
+
+    >>> import jax.numpy as jnp
+    >>> import mixflow as mf
+    >>> decay = mf.filippov.Field(velocity=lambda c, y, gates: -c * y, surface=lambda c, y: y, gates=("sign",), constants=2.0)
+    >>> found = mf.filippov.sensitivity(mf.filippov.solve(decay, [1.0], 1.0), constants=[1.0])
+    >>> bool(abs(found.state[0, 0] + jnp.exp(-2)) < 1e-9)  # ∂/∂c exp(−c t) = −t exp(−c t)
+    True
+    """
+
+    state: np.ndarray
+    slope: np.ndarray
+    events: np.ndarray
+    one_sided: np.ndarray
+    _moment: tuple = field(repr=False)  # what `value` needs: leaves, their directions, y and the tree
+
+    @in_float64
+    def value(self, quantity):
+        """(p,) derivative of quantity(c, y), a JAX function, at the end time."""
+        return self._along(quantity)[0]
+
+    @in_float64
+    def time(self, quantity):
+        """(p,) derivative of the time at which quantity(c, y), a JAX function, has the value that it has at the end."""
+        change, speed = self._along(quantity)
+        return -change / speed
+
+    def _along(self, quantity):
+        jax = configured()
+        c, changes, y = self._moment
+
+        def moved(c, y):
+            return jax.numpy.asarray(quantity(c, y), float)
+
+        _, push = jax.linearize(moved, c, y)
+        still = jax.tree.map(lambda leaf: leaf[0] * 0, changes)
+        return np.asarray(jax.vmap(push)(changes, self.state)), float(push(still, self.slope))
+
+
+@in_float64
+def sensitivity(result, *, constants=None, y0=None):
+    """Derivatives of a flow along p directions in its constants and its start, through every kink.
+
+    result     of `solve`, with dense=True, of a field whose functions JAX can trace
+    constants  None, or the directions of the field's constants: the same pytree, each leaf with a leading axis p, or None
+               for a leaf that does not move
+    y0         None, or the directions (p, size) of the start
+
+    Returns a Sensitivity. Raises SpecError for directions that do not fit, a field of plain NumPy functions, and a start that
+    lies on a surface and leaves it.
+
+    >>> import mixflow as mf
+    >>> fall = mf.filippov.Field(velocity=lambda c, y, gates: 1 - 2 * gates, surface=lambda c, y: y, gates=("floor",))
+    >>> found = mf.filippov.sensitivity(mf.filippov.solve(fall, [-1.0], 3.0), y0=[[1.0]])
+    >>> found.events.round(9).tolist(), abs(found.state.round(9)).tolist()  # starts higher, arrives sooner, ends there too
+    ([[-1.0]], [[0.0]])
+    """
+    if not isinstance(result, Result):
+        raise SpecError(f"result is a {type(result).__name__}: expected what mf.filippov.solve returns.")
+    track = _Track(result, constants, y0)
+    return track.follow()
+
+
+class _Track:
+    """S on its way along a result."""
+
+    def __init__(self, result, constants, y0):
+        jax = configured()
+        self.result, self.field = result, result.field
+        self.ready = prepare(self.field, result.origin)
+        if not self.ready.traced:
+            raise SpecError(
+                "the field's functions are plain NumPy: expected functions that JAX can trace; use jax.numpy."
+            )
+        self.leaves, tree = jax.tree.flatten(self.ready.constants)
+        self.changes, self.p = _directions(self.ready.constants, constants, y0, len(result.origin))
+        moving = tuple(i for i, change in enumerate(self.changes) if change is not None)
+        self.moved = [jax.numpy.asarray(self.changes[i]) for i in moving]
+        self.programs = _programs(self.ready.surface, self.ready.evaluate, self.field.velocity, tree, moving)
+        self.tree = tree
+        self.S = np.zeros((self.p, len(result.origin))) if y0 is None else np.array(y0, float)
+        self.one_sided = np.zeros(self.p, bool)
+
+    def follow(self):
+        t, _, y, _ = self.result.steps
+        ends = np.append(t[1:], self.result.time)
+        states = np.concatenate([y[1:], self.result.state[None]])
+        modes = _last_at_each_time(self.result.modes)
+        starts = np.searchsorted(t, [time for time, _ in modes])
+        rows = {}
+        self._check_start(modes[0][1], self.result.origin)
+        for k, (_, mode) in enumerate(modes):
+            stop = starts[k + 1] if k + 1 < len(modes) else len(t)
+            span = slice(starts[k], stop)
+            self._stretch(mode, (ends - t)[span], y[span])
+            if k + 1 < len(modes):
+                later, after = modes[k + 1]
+                there = states[stop - 1] if stop > 0 else self.result.origin
+                rows |= self._event(later, mode, after, there)
+        last = self._moment(modes[-1][1], self.result.state)
+        events = [rows.get((e.time, e.gate), np.full(self.p, np.nan)) for e in self.result.events]
+        jax = configured()
+        changes = [
+            np.zeros((self.p, *np.shape(leaf))) if change is None else change
+            for leaf, change in zip(self.leaves, self.changes, strict=True)
+        ]
+        moment = self.ready.constants, jax.tree.unflatten(self.tree, changes), self.result.state
+        return Sensitivity(
+            state=self.S, slope=last["f"], events=np.array(events).reshape(-1, self.p), one_sided=self.one_sided,
+            _moment=moment,
+        )  # fmt: skip
+
+    def _given(self, mode):
+        sliding = np.flatnonzero(mode == SLIDING)
+        return (mode == ON).astype(float), *padded(tuple(int(i) for i in sliding))
+
+    def _stretch(self, mode, sizes, states):
+        given = self._given(mode)
+        for i in range(0, len(sizes), CHUNK):
+            h, y = sizes[i : i + CHUNK], states[i : i + CHUNK]
+            room = CHUNK - len(h)
+            pair = np.pad(h, (0, room)), np.pad(y, ((0, room), (0, 0)))
+            self.S = np.asarray(self.programs["stretch"](self.leaves, self.moved, *pair, len(h), self.S, *given))
+
+    def _moment(self, mode, y):
+        found = self.programs["moment"](self.leaves, self.moved, y, self.S, *self._given(mode))
+        return {name: np.asarray(x) for name, x in found.items()}
+
+    def _event(self, time, before, after, y):
+        """Carry S across one event; {(time, gate): dτ/dp} of the gates that switched."""
+        switched = np.flatnonzero(before != after)
+        at, sliding = self._moment(before, y), np.flatnonzero(before == SLIDING)
+        reached = [i for i in switched if before[i] != SLIDING]
+        if not reached:  # λ at 0 or 1: the field is continuous, and so is S
+            place = {gate: k for k, gate in enumerate(sliding)}
+            return {
+                (time, int(i)): -at["share change"][:, place[i]] / at["share speed"][place[i]]
+                for i in switched
+                if i in place
+            }
+        delays = np.array([-at["z change"][:, i] / at["z speed"][i] for i in reached])  # (gates, p)
+        mean = delays.mean(axis=0)
+        f_after = self._moment(after, y)["f"]
+        self.S = self.S + mean[:, None] * (at["f"] - f_after)
+        apart = np.abs(delays - mean).max(axis=0) > APART * np.abs(delays).max(axis=0) + 1e-300
+        if apart.any():
+            self._part(reached, after, before, delays - mean, apart, y)
+        own = {(time, int(i)): delays[k] for k, i in enumerate(reached)}
+        return own | {(time, int(i)): mean for i in switched if i not in reached}
+
+    def _part(self, reached, after, before, delays, apart, y):
+        """The correction where gates that switch together come apart: each crosses in its own time, each slide keeps to its z."""
+        crossing = [(k, i) for k, i in enumerate(reached) if after[i] != SLIDING]
+        sliding = np.flatnonzero(after == SLIDING)
+        involved = np.array(sorted({i for _, i in crossing} | set(sliding)), int)
+        columns, B = self._columns(after, involved, y)
+        place = {gate: k for k, gate in enumerate(involved)}
+        for k, i in crossing:
+            gap = (before[i] == ON) * 1.0 - (after[i] == ON) * 1.0
+            self.S = self.S + np.where(apart, delays[k], 0.0)[:, None] * gap * columns[place[i]]
+            self.one_sided |= apart
+        if len(sliding):
+            rows = [place[i] for i in sliding]
+            off = self._moment(after, y)["z change"][:, sliding]
+            share = np.linalg.lstsq(B[np.ix_(sliding, rows)], -off.T, rcond=1e-12)[0]  # (s, p)
+            self.S = self.S + np.where(apart, share, 0.0).T @ columns[rows]
+
+    def _columns(self, mode, involved, y):
+        """How each involved gate moves y (s, size), and the rate of every z along it (g, s)."""
+        gates = (mode == ON).astype(float)
+        gates[involved] = 0.0
+        index, real = padded(tuple(int(i) for i in involved))
+        columns, rates = self.programs["columns"](self.leaves, y, gates, index, real)
+        return np.asarray(columns)[: len(involved)], np.asarray(rates)[: len(involved)].T
+
+    def _check_start(self, mode, y):
+        at = self._moment(mode, y)
+        away = np.abs(at["z change"]).max(axis=0, initial=0) > TOUCH * (1 + np.abs(self.S).max(initial=0))
+        bad = np.flatnonzero((np.abs(at["z"]) < TOUCH) & away)
+        if len(bad):
+            raise SpecError(
+                f"the start lies on the surface {self.field.gates[bad[0]]!r} and a direction leaves it: expected a start off "
+                "every surface, where derivatives exist; start beside it."
+            )
+
+
+def _last_at_each_time(modes):
+    """The modes that last: several decisions at one time are one event."""
+    kept = []
+    for time, mode in modes:
+        if kept and kept[-1][0] == time:
+            kept[-1] = (time, mode)
+        else:
+            kept.append((time, mode))
+    return kept
+
+
+def _directions(known, constants, y0, size):
+    """The directions of each leaf of the constants (or None), and how many there are."""
+    jax = configured()
+    leaves, tree = jax.tree.flatten(known)
+    try:
+        changes = [None] * len(leaves) if constants is None else tree.flatten_up_to(constants)
+    except (ValueError, TypeError):
+        raise SpecError(
+            "constants have another structure than the field's: expected the same names or places, with None for those that "
+            "do not move."
+        ) from None
+    changes = [None if change is None else np.asarray(change, float) for change in changes]
+    counts = {len(change) for change in changes if change is not None and change.ndim}
+    if y0 is not None:
+        counts.add(len(np.atleast_1d(y0)))
+        if np.ndim(y0) != 2 or np.shape(y0)[1] != size:
+            raise SpecError(f"y0 has shape {np.shape(y0)}: expected (p, {size}), a direction of the start in each row.")
+    if len(counts) != 1:
+        raise SpecError(
+            f"directions of {sorted(counts)} rows: expected one number p of rows in constants and y0 alike."
+        )
+    (p,) = counts
+    for leaf, change in zip(leaves, changes, strict=True):
+        if change is not None and change.shape != (p, *np.shape(leaf)):
+            raise SpecError(f"constants have a direction of shape {change.shape}: expected {(p, *np.shape(leaf))}.")
+    return changes, p
+
+
+@lru_cache(maxsize=32)
+def _programs(surface, evaluate, velocity, tree, moving):
+    """The compiled pieces of a field: S along a stretch of steps, everything at one moment, the effect of single gates."""
+    jax = configured()
+    jnp = jax.numpy
+    A = tableau()[0][: STAGES + 1, :STAGES]
+
+    def rebuilt(leaves, parts):
+        leaves = list(leaves)
+        for i, part in zip(moving, parts, strict=True):
+            leaves[i] = part
+        return jax.tree.unflatten(tree, leaves)
+
+    def parts_of(leaves):
+        return [leaves[i] for i in moving]
+
+    def stretch(leaves, moved, sizes, states, count, S, gates, index, real):
+        def motion(parts, y):
+            return evaluate(rebuilt(leaves, parts), y, gates, index, real).dy
+
+        def step(k, S):
+            y, h = states[k], sizes[k]
+
+            def stage(i, slopes):
+                K, dK = slopes
+                row = jnp.asarray(A)[i]
+                f, push = jax.linearize(motion, parts_of(leaves), y + h * jnp.sum(row[:, None] * K, axis=0))
+                df = jax.vmap(push)(moved, S + h * jnp.sum(row[:, None, None] * dK, axis=0))
+                return K.at[i].set(f), dK.at[i].set(df)
+
+            empty = jnp.zeros((STAGES, len(y))), jnp.zeros((STAGES, *S.shape))
+            _, dK = jax.lax.fori_loop(0, STAGES, stage, empty)
+            return S + h * jnp.sum(jnp.asarray(A)[STAGES][:, None, None] * dK, axis=0)
+
+        return jax.lax.fori_loop(0, count, step, S)
+
+    def moment(leaves, moved, y, S, gates, index, real):
+        def seen(parts, y):
+            found = evaluate(rebuilt(leaves, parts), y, gates, index, real)
+            return found.z, found.share
+
+        f = evaluate(jax.tree.unflatten(tree, leaves), y, gates, index, real).dy
+        (z, _), push = jax.linearize(seen, parts_of(leaves), y)
+        change = jax.vmap(push)(moved, S)
+        speed = push([jnp.zeros_like(part) for part in parts_of(leaves)], f)
+        return {
+            "f": f, "z": z, "z change": change[0], "share change": change[1], "z speed": speed[0], "share speed": speed[1],
+        }  # fmt: skip
+
+    def columns(leaves, y, gates, index, real):
+        c = jax.tree.unflatten(tree, leaves)
+        unit = real[:, None] * (index[:, None] == jnp.arange(len(gates)))
+        _, column = jax.linearize(lambda gates: jnp.asarray(velocity(c, y, gates), float), gates)
+        moves = jax.vmap(column)(unit)
+        _, along = jax.linearize(lambda y: surface(c, y), y)
+        return moves, jax.vmap(along)(moves)
+
+    return {each.__name__: jit(each, quick=True) for each in (stretch, moment, columns)}

@@ -1,0 +1,139 @@
+"""Derivatives through kinks: closed forms, exact piecewise-linear twins, and what is refused."""
+
+import importlib.util
+import sys
+from pathlib import Path
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import mixflow as mf
+from mixflow.filippov import Field, sensitivity, solve
+
+spec = importlib.util.spec_from_file_location("linear", Path(__file__).with_name("test_filippov_linear.py"))
+linear = sys.modules.setdefault("linear", importlib.util.module_from_spec(spec))
+spec.loader.exec_module(linear)
+
+
+def spring(c, y, gates):
+    """A block (x, u) on a belt of speed 1; c is the friction, the gate is 1 where the belt is faster than the block."""
+    return jnp.stack([y[1], -y[0] + c * (2 * gates[0] - 1)])
+
+
+def faster(c, y):
+    return jnp.stack([1 - y[1]])
+
+
+BLOCK = Field(velocity=spring, surface=faster, gates=("belt faster",), constants=0.5)
+
+
+def test_a_block_that_slips_later_with_more_friction():
+    # x = t until t = c, then c + sin(t − c).
+    result = solve(BLOCK, [0.0, 1.0], 3.0)
+    found = sensitivity(result, constants=np.array([1.0]))
+    np.testing.assert_allclose(found.events, [[1.0]], atol=1e-7)
+    np.testing.assert_allclose(found.state, [[1 - np.cos(2.5), np.sin(2.5)]], atol=1e-8)
+    np.testing.assert_allclose(
+        found.value(lambda c, y: c * y[0]), 0.5 * found.state[:, 0] + result.state[0], atol=1e-12
+    )
+    assert not found.one_sided.any()
+
+
+def test_a_block_that_begins_to_stick():
+    # From (1, 1) it swings around x = c on the arc to x = 2c − 1 = 0, sticks there and moves on as fast as the belt.
+    def arc(c):
+        return np.pi + 2 * np.arctan(1 / (1 - c))
+
+    result = solve(BLOCK, [1.0, 1.0], 5.5)
+    assert [e.after for e in result.events] == ["sliding"]
+    found = sensitivity(result, constants=np.array([1.0]))
+    delay = (arc(0.5 + 1e-6) - arc(0.5 - 1e-6)) / 2e-6
+    np.testing.assert_allclose(found.events, [[delay]], rtol=1e-8)
+    np.testing.assert_allclose(found.state, [[2 - delay, 0.0]], atol=1e-8)  # x = 2c − 1 + (t − arc)
+
+
+def test_the_time_of_a_level():
+    result = solve(BLOCK, [0.0, 1.0], 3.0, stop=lambda t, y: y[0] - 1.2)
+    found = sensitivity(result, constants=np.array([1.0]))
+    # c + sin(T − c) = 1.2
+    T = 0.5 + np.arcsin(0.7)
+    assert result.time == pytest.approx(T, abs=1e-9)
+    np.testing.assert_allclose(found.time(lambda c, y: y[0]), [1 - 1 / np.cos(np.arcsin(0.7))], rtol=1e-7)
+
+
+@pytest.mark.parametrize("seed", [1, 6, 14, 15])  # they cross, slide and leave
+def test_piecewise_linear_systems_against_their_exact_twin(seed):
+    c, y0 = linear.system(seed)
+    n, end = len(y0), 0.97 * linear.UNTIL
+    rng = np.random.default_rng(seed)
+    change = {name: rng.standard_normal(np.shape(value)) for name, value in c.items()}
+    shift = rng.standard_normal(n)
+
+    def exact(s):
+        twin = linear.Twin({name: value + s * change[name] for name, value in c.items()})
+        path = twin.run(y0 + s * shift)
+        return np.concatenate([twin.state(path, end), [t for t, _, _ in path[1:] if t < end]])
+
+    field = Field(velocity=linear.velocity, surface=linear.surface, gates=("gate",), constants=c)
+    result = solve(field, y0, end, rtol=1e-11)
+    found = sensitivity(result, constants={name: value[None] for name, value in change.items()}, y0=shift[None])
+    e = 1e-4
+    expected = (8 * (exact(e) - exact(-e)) - (exact(2 * e) - exact(-2 * e))) / (12 * e)
+    got = np.concatenate([found.state[0], found.events[:, 0]])
+    np.testing.assert_allclose(got, expected, rtol=1e-6, atol=1e-6 * np.abs(expected).max())
+    assert len(result.events) >= 1
+
+
+def test_twins_that_come_apart_give_the_mean_of_both_sides_and_say_so():
+    # Two equal numbers fall towards 0; each below 0 slows the other. Which is first depends on the sign of the change.
+    def velocity(c, y, gates):
+        return -1.0 - gates[::-1]
+
+    field = Field(velocity=velocity, surface=lambda c, y: y, gates=("a", "b"))
+
+    def end(change):
+        return solve(field, [1.0 + change, 1.0], 2.0, rtol=1e-11).state
+
+    found = sensitivity(solve(field, [1.0, 1.0], 2.0, rtol=1e-11), y0=np.array([[1.0, 0.0], [1.0, 1.0]]))
+    assert found.one_sided.tolist() == [True, False]
+    e = 1e-3
+    sides = np.array([(end(e) - end(0)) / e, (end(0) - end(-e)) / e])
+    assert np.abs(sides[0] - sides[1]).sum() > 0.1  # a kink, not a slope
+    assert found.state[0].sum() == pytest.approx(sides.mean(axis=0).sum(), abs=1e-6)
+    both = solve(field, [1.0 + e, 1.0 + e], 2.0).state - solve(field, [1.0 - e, 1.0 - e], 2.0).state
+    np.testing.assert_allclose(found.state[1], both / (2 * e), atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({}, r"directions of \[\] rows"),
+        ({"y0": [1.0, 0.0]}, r"y0 has shape \(2,\): expected \(p, 2\)"),
+        ({"y0": [[1.0, 0.0, 0.0]]}, r"y0 has shape \(1, 3\)"),
+        ({"constants": np.ones((2, 3))}, r"shape \(2, 3\): expected \(2,\)"),
+        ({"constants": np.ones(2), "y0": np.ones((1, 2))}, r"directions of \[1, 2\] rows"),
+        ({"y0": [[0.0, 1.0]]}, "lies on the surface 'belt faster'"),
+    ],
+)
+def test_bad_directions(arguments, message):
+    with pytest.raises(mf.SpecError, match=message):
+        sensitivity(solve(BLOCK, [0.0, 1.0], 1.0), **arguments)
+
+
+def test_numpy_functions_and_other_structures_are_refused():
+    def velocity(c, y, gates):
+        out = np.zeros(1)
+        out[0] = -c["rate"] * y[0]
+        return out
+
+    plain = Field(velocity=velocity, surface=lambda c, y: np.array(y), gates=("a",), constants={"rate": 1.0})
+    with pytest.raises(mf.SpecError, match="plain NumPy"):
+        sensitivity(solve(plain, [1.0], 1.0), y0=[[1.0]])
+    traced = Field(
+        velocity=lambda c, y, gates: -c["rate"] * y, surface=lambda c, y: y, gates=("a",), constants={"rate": 1.0}
+    )
+    with pytest.raises(mf.SpecError, match="another structure"):
+        sensitivity(solve(traced, [1.0], 1.0), constants={"speed": [1.0]})
+    with pytest.raises(mf.SpecError, match=r"expected what mf\.filippov\.solve returns"):
+        sensitivity("result")
