@@ -1,6 +1,6 @@
 """Does a sweep survive 20 kills at random moments, bit for bit?
 
-    python benchmarks/sweep_kills.py [--kills 20] [--seed 0]
+    python benchmarks/sweep_kills.py [--kills 20] [--seeds 1200] [--seed 0]
 
 An uninterrupted sweep is the reference. A second one is killed again and again with SIGKILL: first a worker each time, then
 the client, then everything at once; each time the same command is given again. At the end every batch must equal the
@@ -25,12 +25,12 @@ from mixflow.sweeping.manifest import Manifest
 
 SPEC = """
 transformer.width = 16
-method = { steps = 40000, save_every = 4000 }
-output = { batch = 8 }
+method = {{ steps = 40000, save_every = 4000 }}
+output = {{ batch = 8 }}
 [grid]
-transformer.omega = { from = 0.1, to = 0.8, count = 8 }
+transformer.omega = {{ from = 0.1, to = 0.8, count = 8 }}
 [seeds]
-transformer.seed = 1200
+transformer.seed = {seeds}
 """
 
 
@@ -76,13 +76,16 @@ def strike(client, out, what, rng):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--kills", type=int, default=20, help="how many (default 20)")
+    parser.add_argument(
+        "--seeds", type=int, default=1200, help="an eighth of the runs: enough for the kills (default 1200)"
+    )
     parser.add_argument("--seed", type=int, default=0, help="of the moments (default 0)")
     parser.add_argument("--json", action="store_true", help="print one JSON object")
     options = parser.parse_args()
     rng = random.Random(options.seed)
     with tempfile.TemporaryDirectory() as folder:
         spec, reference, out = (Path(folder) / name for name in ("spec.toml", "reference", "killed"))
-        spec.write_text(SPEC)
+        spec.write_text(SPEC.format(seeds=options.seeds))
         assert start(spec, reference).wait() == 0
         counts, client = dict.fromkeys(("worker", "client", "everything"), 0), None
         before, kept = {}, True
