@@ -24,7 +24,7 @@ from mixflow.sweeping.plan import Plan
 from mixflow.sweeping.run import check_header, write_header
 from mixflow.sweeping.spec import Sweep
 from mixflow.sweeping.trajectories import coordinate, trajectories
-from mixflow.sweeping.work import run_batch, unpack
+from mixflow.sweeping.work import pack, run_batch, unpack
 
 TINY = {"task": {"classes": 1}, "method": {"steps": 40, "save_every": 10}}
 
@@ -458,6 +458,35 @@ def test_damage_to_the_manifest_is_one_sentence(tmp_path):
     path.write_bytes(b"no database at all")
     with pytest.raises(StoreError, match="cannot read"):
         mf.open_sweep(tmp_path)
+
+
+@pytest.mark.parametrize(
+    "forged", ["foreign", "other runs", "short column", "no numbers", "no table", "sweep", "versions", "format"]
+)
+def test_a_forged_manifest_is_one_sentence(tmp_path, capsys, forged):
+    """Whoever writes the checksums, too."""
+    finished(tmp_path, transformer={"width": 4}, seeds={"transformer.seed": 24}, output={"batch": 8}).dataset.close()
+    (tmp_path / "results.nc").unlink()
+    part = unpack(dict(Manifest(tmp_path).parts())[1])
+    changed = {"foreign": None, "other runs": {"run": part["run"] + 10**9}, "short column": {"loss": part["loss"][:2]}}
+    with sqlite3.connect(tmp_path / "sweep.sqlite") as db:
+        if forged in changed:
+            content = b"PK\3\4" if changed[forged] is None else pack({**part, **changed[forged]})
+            db.execute("UPDATE batch SET content = ?, sha256 = ? WHERE number = 1", (content, digest(content)))
+        elif forged == "no numbers":
+            db.execute("UPDATE batch SET content = NULL, sha256 = NULL, at = NULL, seconds = NULL WHERE number = 1")
+        elif forged == "no table":
+            db.execute("DROP TABLE batch")
+        else:
+            db.execute("UPDATE fact SET value = '[3]' WHERE name = ?", (forged,))
+    db.close()
+    for words in (["status"], ["export", "--to", tmp_path / "t.csv"], ["plot", "--to", tmp_path / "t.svg"]):
+        code = main(["sweep", words[0], str(tmp_path), *map(str, words[1:])])
+        assert code == 2 or (code == 0 and forged != "no table" and (words == ["status"] or forged == "versions"))
+        assert capsys.readouterr().err.count("\n") == (code == 2)
+    if forged != "no numbers":  # which are computed again
+        assert main(["sweep", "resume", str(tmp_path), "--workers", "1"]) == 2
+        assert "Traceback" not in capsys.readouterr().err
 
 
 def test_an_altered_result_is_noticed_never_served_nor_kept(tmp_path, capsys):

@@ -103,7 +103,9 @@ class Manifest:
     def times(self):
         """[(batch, when it was finished, seconds it took, whether its program had run in that process before)], in time."""
         with self._reading() as db:
-            rows = db.execute("SELECT number, at, seconds, warm FROM batch WHERE error IS NULL ORDER BY at, number")
+            # a row that somebody else wrote may have no numbers
+            numbers = "number, COALESCE(at, 0.0), COALESCE(seconds, 0.0), COALESCE(warm, 0)"
+            rows = db.execute(f"SELECT {numbers} FROM batch WHERE error IS NULL ORDER BY at, number")
             return rows.fetchall()
 
     def bytes(self):

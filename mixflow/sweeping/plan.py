@@ -109,18 +109,25 @@ class Plan:
         picked = [indices[i] for indices, i in zip(group.indices, inside)]
         return np.stack(picked, axis=1) if picked else np.zeros((1, 0), np.int64)
 
+    def numbers(self, batch):
+        """The numbers of its runs: their places in the grid of all axes, laid out flat."""
+        positions = self.positions(batch)
+        return np.ravel_multi_index(tuple(positions.T), self.sweep.shape) if self.sweep.axes else np.zeros(1, np.int64)
+
     def job(self, batch):
         """Everything a worker needs for one batch, as plain data."""
-        positions = self.positions(batch)
         sweep = self.sweep
-        settings = [sweep.settings(row) for row in positions]
-        runs = np.ravel_multi_index(tuple(positions.T), sweep.shape) if sweep.axes else np.zeros(1, np.int64)
-        shared = {name: settings[0][name] for name in ("task", "method", "model")}
+        settings = [sweep.settings(row) for row in self.positions(batch)]
+        group = self.groups[self.group_of(batch)]
         return {
-            **shared, "transformers": [one["transformer"] for one in settings], "runs": runs.tolist(), "output": sweep.output,
+            **{name: settings[0][name] for name in ("task", "method", "model")},
+            "transformers": [one["transformer"] for one in settings],
             "rates": [one["method"].get("learning_rate") for one in settings],
-            "lanes": self.groups[self.group_of(batch)].lanes, "program": self.groups[self.group_of(batch)].program,
-        }  # fmt: skip
+            "runs": self.numbers(batch).tolist(),
+            "lanes": group.lanes,
+            "program": group.program,
+            "output": sweep.output,
+        }
 
 
 def _groups(sweep):

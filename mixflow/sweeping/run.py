@@ -274,8 +274,10 @@ def check_header(manifest, described, force=False):
     if manifest.fact("fingerprint") != described.fingerprint:
         difference = _difference(manifest.fact("sweep"), described.describe())
         raise StoreError(f"this folder holds another sweep ({difference}): choose another --out.")
-    now = _versions()
-    for name, before in manifest.fact("versions").items():
+    now, then = _versions(), manifest.fact("versions")
+    if not isinstance(then, dict):
+        raise StoreError(f"{manifest.path} names no versions: restore it, or sweep into a new folder.")
+    for name, before in then.items():
         if before != now.get(name) and not force:
             raise StoreError(
                 f"this sweep was begun with {name} {before} and this is {name} {now.get(name)}: results would not be identical; "
