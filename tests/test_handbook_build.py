@@ -96,6 +96,18 @@ def links_and_pictures_inside_the_handbook_resolve(built, pages):
     assert not missing, missing[:20]
 
 
+def live_figures_have_their_page_and_a_still_picture(built, pages):
+    for name in ("index.html", "start.html", "story.html"):
+        figures = re.findall(
+            r'<div class="live" data-src="([^"]*)"(.*?)</figure>', (built / name).read_text(), flags=re.S
+        )
+        assert figures, name
+        for source, still in figures:
+            assert source.startswith("playground.html?figure=network")
+            assert "<img" in still, name  # what is there without scripts
+    assert "<title>mixflow playground" in (built / "playground.html").read_text()
+
+
 def mathematics_is_mathml(built, pages):
     assert "math" in pages["story.html"].tags
     text = (built / "story.html").read_text()
@@ -134,6 +146,7 @@ CHECKS = (
     every_page_is_built,
     nothing_is_loaded_from_elsewhere,
     links_and_pictures_inside_the_handbook_resolve,
+    live_figures_have_their_page_and_a_still_picture,
     mathematics_is_mathml,
     the_gallery_shows_every_example,
     the_command_line_page_has_every_flag,

@@ -532,6 +532,20 @@ def test_everything_is_named_and_reachable(visit):
     assert not page.is_visible("#control-seed")  # infinite width has none
 
 
+def test_a_figure_in_another_page_shows_only_its_views_and_moves(visit):
+    page = visit("?figure=network,loss#steps=4000", viewport={"width": 700, "height": 800})
+    seen = page.evaluate(
+        "[...document.querySelectorAll('.card')].filter((c) => c.offsetParent).map((c) => c.className)"
+    )
+    assert seen == ["card card-network", "card card-loss"]
+    assert not page.is_visible("#probe")
+    assert not page.is_visible("header")
+    first = float(read(page, "time"))
+    until(page, f"Number(document.getElementById('read-time').textContent) > {first}")
+    scrub(page, 900)
+    assert float(read(page, "time")) > 100
+
+
 # with the server -----------------------------------------------------------------------------------------------------
 
 

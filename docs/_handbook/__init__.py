@@ -1,9 +1,9 @@
-"""What the handbook makes at build time: pictures, the commands, the map of rooms, source pages, mathematics."""
+"""What the handbook makes at build time: pictures, still and live, the commands, the map of rooms, source pages, mathematics."""
 
-from . import commands, docstrings, mathematics, pictures, rooms, sources
+from . import commands, docstrings, live, mathematics, pictures, rooms, sources
 
 
 def setup(app):
-    for part in (commands, docstrings, mathematics, pictures, rooms, sources):
+    for part in (commands, docstrings, live, mathematics, pictures, rooms, sources):
         part.setup(app)
     return {"parallel_read_safe": False, "parallel_write_safe": True}

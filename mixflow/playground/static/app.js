@@ -112,7 +112,7 @@ export function open(config) {
   for (const [id, act] of [["help", "showModal"], ["help-close", "close"]]) $(id).addEventListener("click", () => $("glossary")[act]());
   if (fresh && !figure) story.go(1);
   else runs.ask();
-  if (fresh && figure) { state.set({ t: 0 }); clock.play(); }
+  if (figure && state.get("t") === null) { state.set({ t: 0 }); clock.play(); }
 }
 
 function buildCharts(cards, state, clock, runs) {
