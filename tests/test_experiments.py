@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from mixflow.paper import experiments
-from mixflow.paper.experiments.shape import Results, between, equal, near, printed, quiet, shown
+from mixflow.paper.check import Check, between, equal, near, printed, shown, tally, theory
+from mixflow.paper.experiments.shape import Results, quiet
 from mixflow.paper.files import csv_table, write_series
 
 ALL = [experiments.experiment(name) for name in experiments.NAMES]
@@ -66,24 +67,40 @@ def test_width_slope_has_an_interval_over_seeds():
 
 def test_mnist_says_where_its_images_come_from_and_whether_the_target_was_met():
     tiny = {"samples": 16, "test_samples": 16, "images": 4, "steps": 50, "ends": [2.0, 2.0, 1.0], "width": 4}
-    _, results, checks = small("mnist", **tiny, seeds=[0], centred_seeds=[0])
+    each, results, checks = small("mnist", **tiny, seeds=[0])
     (source,) = results.sources
     assert "CC BY-SA" in source.licence
     assert len(source.sha256.split()[-1]) == 64
     assert "held out" in source.split
-    assert checks["simultaneous accuracy_hard_test"].ok is False  # five units of time teach nothing
-    assert checks["simultaneous target"].measured.startswith("NOT met")
+    assert checks["simultaneous hard"].ok is False  # five units of time teach nothing
+    assert "is missed" in each.answer(results)
 
 
 def test_checks():
-    assert near("a", "", 1.05, 1, 0.1).ok
-    assert not near("a", "", math.nan, 1, 0.1).ok
-    assert near("a", "", 0.5, 2, 0.1, relative=True).predicted == "2 ± 10 %"
-    assert between("a", "", 3, None, 2).ok is False
-    assert between("a", "", 1e-3, 1e-4, None).predicted == "at least 0.0001"
-    assert equal("a", "", 3, 3).ok
+    known = theory("because")
+    assert near("a", "", 1.05, 1, 0.1, **known).ok
+    assert not near("a", "", math.nan, 1, 0.1, **known).ok
+    assert near("a", "", 0.5, 2, 0.1, relative=True, **known).predicted == "2 ± 10 %"
+    assert between("a", "", 3, None, 2, **known).ok is False
+    assert between("a", "", 1e-3, 1e-4, None, **known).predicted == "at least 0.0001"
+    assert equal("a", "", 3, 3, **known).ok
     assert shown("a", "", 3).ok is None
     assert printed(-1e-5) == "−10⁻⁵"
+
+
+def test_a_prediction_says_what_it_rests_on():
+    with pytest.raises(ValueError, match="what its prediction rests on"):
+        Check(name="a", sentence="", measured=1.0, ok=True, kind="theory")
+
+
+def test_kinds_are_counted_apart():
+    made = [near("a", "", 1, 1, 0.1, **theory("x")), near("b", "", 3, 1, 0.1, **theory("x")), shown("c", "", 1)]
+    assert tally([check.to_dict() for check in made]) == {
+        "theory": [1, 2],
+        "paper": [0, 0],
+        "regression": [0, 0],
+        "shown": 1,
+    }
 
 
 def test_csv_names_every_axis(tmp_path):

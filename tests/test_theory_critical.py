@@ -9,8 +9,9 @@ import pytest
 import mixflow as mf
 from mixflow.engines.gated import pack
 from mixflow.paper.experiments.claims_critical import main
+from mixflow.paper.reaching import reaches
 from mixflow.paper.theory.comparison import enclosed, sandwich, separation
-from mixflow.paper.theory.critical import CV, VC, Critical, critical, critical_of_run, first_time, plateau_growth
+from mixflow.paper.theory.critical import CV, VC, Critical, critical, critical_of_run, plateau_growth
 from mixflow.paper.theory.enclosure import _field, enclose
 from mixflow.paper.theory.intervals import Interval, linear, product, shares
 
@@ -230,12 +231,15 @@ def test_what_has_no_classes_has_no_critical_system():
         critical_of_run(run.dataset, skewed, run.transformer)
 
 
-def test_first_time():
+def test_a_level_is_located_between_saves():
     time = np.array([0.0, 1.0, 2.0])
-    assert first_time(time, np.array([0.01, 0.1, 1.0]), 0.1) == pytest.approx(1.0)
-    assert first_time(time, np.array([0.01, 0.1, 1.0]), math.sqrt(0.1)) == pytest.approx(1.5)
-    assert first_time(time, np.array([0.1, 0.2, 0.3]), 1.0) is None
-    assert first_time(time, np.array([2.0, 3.0, 4.0]), 1.0) == 0.0
+    assert reaches(time, np.array([0.01, 0.1, 1.0]), 0.1) == pytest.approx(1.0)
+    assert reaches(time, np.array([0.01, 0.1, 1.0]), math.sqrt(0.1)) == pytest.approx(1.5)
+    assert reaches(time, np.array([0.1, 0.2, 0.3]), 1.0) is None
+    assert reaches(time, np.array([2.0, 3.0, 4.0]), 1.0) is None
+    assert reaches(time, np.array([1.0, 0.1, 0.01]), 0.1) == pytest.approx(1.0)
+    assert reaches(time, np.array([-1.0, 1.0, 3.0]), 0.0) == pytest.approx(0.5)
+    assert reaches(time, np.array([1.0, 3.0, 4.0]), 1.0) == 0.0
 
 
 @pytest.mark.parametrize("K", [2, 3, 5, 9])

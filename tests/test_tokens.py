@@ -1,7 +1,6 @@
 """The model on images: equal to `Full` where both apply, the gradient of the definition, and a training that learns."""
 
 import functools
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -159,31 +158,20 @@ def test_extension_is_refused_in_one_sentence():
 # the experiment ------------------------------------------------------------------------------------------------------
 
 
-def test_the_experiment_admits_a_failure():
-    tiny = replace(
-        experiment.QUICK,
-        task=mf.Mnist(**SMALL),
-        transformer=mf.Transformer(width=8, omega=0.8),
-        steps=40, ends=(1.0, 1.0, 1.0), seeds=(0, 1), centred_seeds=(0,), save_every=10,
-    )  # fmt: skip
-    claims = experiment.verdict(experiment.run(tiny))["claims"]  # 40 steps learn nothing, and the verdict says so
-    claim = claims["simultaneous: hard samples learned"]
-    assert claim["holds"] is False
-    low, mean, high = (claim["accuracy_hard_test"][key] for key in ("low", "mean", "high"))
-    assert 0 <= low <= mean <= high <= 1
-    assert claims["centred: not learned"]["accuracy_test"]["low"] is None  # one seed has no interval
-
-
 def test_the_verdict_of_a_learned_run():
-    runs = {"simultaneous": [learned()], "three-stage": [learned()], "centred": [learned()]}
-    claims = experiment.verdict(runs)["claims"]
-    assert claims["simultaneous: stage order"]["holds"]
-    assert not claims["centred: not learned"]["holds"]
-    found = claims["simultaneous: hard samples learned"]
-    assert found["holds"]
-    (miss,) = found["misses"]
-    assert 1 - miss["wrong"] / miss["of"] == pytest.approx(found["accuracy_hard_test"]["mean"])
+    run = learned()
+    miss = experiment.misses(run)
+    assert 1 - miss["wrong"] / miss["of"] == pytest.approx(float(run.dataset.accuracy_hard_test[-1]))
     assert miss["on_two_images"] <= miss["wrong"]
+
+
+def test_few_seeds_show_their_range_and_no_interval():
+    mean, spread = experiment.summary([0.9, 1.0])
+    assert (mean, spread["low"], spread["high"]) == (pytest.approx(0.95), 0.9, 1.0)
+    assert spread["over"] == "the 2 seeds, least to largest"
+    _, spread = experiment.summary([0.98, 1.0] * 8)
+    assert 0.98 < spread["low"] < 0.99 < spread["high"] < 1
+    assert spread["over"] == "16 seeds"
 
 
 def every_sample(part, W_K, W_Q, w, bias):

@@ -14,5 +14,5 @@ def run(options):
     from .. import load
     from ..paper.theory.run_claims import check
 
-    findings = check(load(options.run))
-    return print_verdicts(lambda report: [report(finding) or finding for finding in findings], options.json)
+    checks = check(load(options.run))
+    return print_verdicts(lambda report: [report(each) or each for each in checks], options.json)

@@ -9,7 +9,7 @@ EXAMPLE = "mixflow claims neurons-first width"
 def flags():
     return [
         (["names"], {"nargs": "*", "metavar": "CLAIM", "help": "only these claims (default: all)"}),
-        (["--seeds"], {"type": int, "default": 8, "help": "runs at finite width behind each interval"}),
+        (["--seeds"], {"type": int, "default": 16, "help": "runs at finite width behind each interval"}),
         *JSON,
     ]
 

@@ -49,19 +49,15 @@ def run_flags():
 
 
 def print_verdicts(evaluate, as_json):
-    """Print findings as they come (or one JSON object at the end) and turn them into an exit code."""
+    """Print checks as they come (or one JSON object at the end) and turn them into an exit code."""
     import time
 
     began = time.perf_counter()
-    findings = evaluate(
-        (lambda finding: print(f"{finding.name}: {finding.verdict}", file=sys.stderr)) if as_json else print
-    )
-    failed = [finding.name for finding in findings if finding.verdict == "fails"]
+    checks = evaluate((lambda check: print(f"{check.name}: {check.verdict}", file=sys.stderr)) if as_json else print)
+    failed = [check.name for check in checks if check.verdict == "fails"]
     if as_json:
-        facts = {"claims": [finding.to_dict() for finding in findings], "failed": failed}
+        facts = {"claims": [check.to_dict() for check in checks], "failed": failed}
         print(json.dumps({**facts, "seconds": time.perf_counter() - began}, allow_nan=False))
     else:
-        print(
-            f"\n{sum(f.holds for f in findings)} hold, {len(failed)} fail{': ' + ', '.join(failed) if failed else ''}"
-        )
+        print(f"\n{sum(c.holds for c in checks)} hold, {len(failed)} fail{': ' + ', '.join(failed) if failed else ''}")
     return FAILED if failed else DONE

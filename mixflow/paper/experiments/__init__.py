@@ -11,7 +11,7 @@ _HOME = {
     "geometry": "geometry",
     "classes": "classes",
     "construction": "construction",
-    "mnist": "images",
+    "mnist": "mnist",
     "claims": "claims",
     "robustness": "robustness",
 }

@@ -24,7 +24,6 @@ import mixflow as mf
 from ..batch import train_batch
 from ..theory.comparison import LEVEL, separation, until_score
 from ..theory.critical import CV, critical, plateau_growth
-from ..theory.finding import interval
 from ..theory.perturbed import seed_growth
 from ..theory.run_claims import decide
 from .learning_time import point
@@ -88,8 +87,8 @@ def classes(K, time, *, width=4096, seeds=8):
     spread = np.ptp(own, axis=1) / own.mean(axis=1)
     accuracy = batch.accuracy.values
     return {
-        "classes": K, "time": time, "spread": interval(spread), "accuracy": interval(accuracy),
-        "samples wrong in 1000": (1000 * (1 - accuracy)).round(3).tolist(), "loss": interval(batch.loss.values),
+        "classes": K, "time": time, "spread": mf.measure.mean_interval(spread), "accuracy": mf.measure.mean_interval(accuracy),
+        "samples wrong in 1000": (1000 * (1 - accuracy)).round(3).tolist(), "loss": mf.measure.mean_interval(batch.loss.values),
         "losses": batch.loss.values.tolist(), "own": own.tolist(),
         "mean-field": {"accuracy": float(limit.accuracy), "loss": float(limit.loss)},
     }  # fmt: skip
@@ -166,7 +165,7 @@ def threshold(K=4, widths=(2**12, 2**14, 2**16, 2**18, 2**20), seeds=3, factor=1
     parts = {width: slice(i * seeds, (i + 1) * seeds) for i, width in enumerate(widths)}
     return [
         {
-            "classes": K, "width": width, "growth": interval(ratio[part]), "each": ratio[part].tolist(),
+            "classes": K, "width": width, "growth": mf.measure.mean_interval(ratio[part]), "each": ratio[part].tolist(),
             "silenced": silent[part].tolist(), "of": int(lonely.sum()),
         }
         for width, part in parts.items()

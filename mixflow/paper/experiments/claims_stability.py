@@ -5,6 +5,7 @@ python -m mixflow.paper.experiments.claims_stability 2 3 --widths 4096 --out res
 """
 
 import argparse
+import math
 from dataclasses import replace
 
 import numpy as np
@@ -13,7 +14,6 @@ import mixflow as mf
 
 from ..batch import train_batch
 from ..files import dump, make_folder, write
-from ..theory.finding import interval
 from ..theory.perturbed import seed_growth, two_flows
 from ..theory.stability import linearised
 from .learning_time import point
@@ -83,8 +83,8 @@ def table(result):
         seeds = []
         for width in widths:
             if kind in result["seeds"][width]:
-                mean, low, high = interval([path[-1] for path in result["seeds"][width][kind]])
-                seeds.append(f"{mean:8.1f} [{low:.1f}, {high:.1f}]".ljust(26) if low is not None else f"{mean:8.1f}")
+                mean, low, high = mf.measure.mean_interval([path[-1] for path in result["seeds"][width][kind]])
+                seeds.append(f"{mean:8.1f} [{low:.1f}, {high:.1f}]".ljust(26) if math.isfinite(low) else f"{mean:8.1f}")
         numbers = f"{one['growth'][-1]:8.2f} {one['most'][-1]:8.2f}   {one['coupling']:6.2f}   {one['slack']:.0e}   "
         lines.append(f"  {kind:18} {numbers}" + "   ".join(seeds))
     return "\n".join(lines)

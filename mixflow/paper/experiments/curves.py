@@ -12,6 +12,7 @@ LOSSES = {
     "loss_hard": "loss of the hard samples",
     "accuracy": "share of samples classified rightly",
 }
+ORDER = ["neurons", "attention", "convergence"]
 
 
 def curves(run):
@@ -20,22 +21,29 @@ def curves(run):
 
     data = run.dataset
     found = {name: ("time", data[name].values, {"long_name": meaning}) for name, meaning in LOSSES.items()}
-    for name, (label, (_, _, values)) in zip(("w_c", "w_v"), mf.plot.neuron_lines(data).items()):
-        found[name] = ("time", values, {"long_name": f"head +, mean over classes of {plain(label)}"})
-    for name, (label, (_, _, values)) in zip(SCORES, mf.plot.attention_lines(data).items()):
-        found[name] = ("time", values, {"long_name": f"head +, mean over classes of {plain(label)}"})
+    for names, lines in (
+        (("w_c", "w_v"), mf.plot.neuron_lines(data)),
+        (SCORES, mf.plot.attention_lines(data)),
+    ):
+        for name, (label, (_, _, values)) in zip(names, lines.items()):
+            found[name] = ("time", values, {"long_name": f"head +, mean over classes of {without_markup(label)}"})
     margin = data.margin.transpose("time", ...).values
     found["smallest_margin"] = ("time", margin.min(axis=1), {"long_name": "smallest y·F over all samples"})
     coords = {"time": ("time", data.time.values, {"long_name": "learning rate × step, or time of the flow"})}
     return xarray.Dataset(found, coords=coords, attrs={"spec": data.attrs["spec"]})
 
 
-def plain(label):
-    """A figure's label without its mathematical markup."""
+def without_markup(label):
+    """A figure's label as plain text."""
     return " ".join(label.replace("$", "").replace("\\cdot ", "·").replace("\\", "").split())
 
 
-def first_below(time, series, level):
-    """The first saved time at which the series is below the level; NaN if there is none."""
-    hit = np.flatnonzero(np.asarray(series) < level)
-    return float(time[hit[0]]) if len(hit) else float("nan")
+def in_order(stages):
+    """The names of the stages that exist, by their start."""
+    found = [stage for stage in stages if stage.found]
+    return ", ".join(stage.name for stage in sorted(found, key=lambda stage: stage.start))
+
+
+def right(accuracy):
+    """How many of the accuracies (runs,) are 1; the weights of the samples add up to 1 only within rounding."""
+    return int((np.asarray(accuracy) > 1 - 1e-9).sum())

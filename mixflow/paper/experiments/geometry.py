@@ -7,8 +7,9 @@ import numpy as np
 import mixflow as mf
 
 from ..batch import train_batch
+from ..check import between, equal, near, over_seeds, paper, shown, theory
 from ..figures.geometry import plot_margins, plot_plane
-from .shape import Experiment, Picture, Results, Setting, between, equal, near, shown
+from .shape import Experiment, Picture, Results, Setting
 
 CONFIG = {
     "learning_rate": Setting(0.1, "the paper's"),
@@ -17,7 +18,7 @@ CONFIG = {
     "steps": Setting(20_000, "as in the simultaneous experiment"),
     "times": Setting(120, "logarithmically spaced times at which the exact maximum margin is computed", full=400),
     "width": Setting(256, "finite transformers whose seeds give the interval of the feature margin"),
-    "seeds": Setting(6, "enough for a t-interval", full=24),
+    "seeds": Setting(16, "the least for which an interval is shown", full=32),
 }
 
 
@@ -34,15 +35,20 @@ def run(settings, progress):
     some = data.isel(time=np.concatenate([[0], pick]))
     phi = mf.measure.attention_features(task, some.A.values)[:, 0]  # head +: (time, atom, feature)
     hard = task.population().hard
-    margins = {kind: mf.measure.feature_margin(task, some.A.values, samples=kind) for kind in ("hard", "all")}
+    margins = {kind: mf.measure.feature_margin(task, some.A.values, samples=kind) for kind in ("hard", "easy", "all")}
     series = xarray.Dataset(
         {
-            "identifier": (("time", "atom"), phi[..., :2].sum(-1), {"long_name": "attention on the identifier, head +"}),
-            "vote": (("time", "atom"), phi[..., 2:].sum(-1), {"long_name": "attention-weighted sum of the signs, head +"}),
+            "identifier": (("time", "atom"), phi[..., :2].sum(-1), {"long_name": "attention on the identifier, head "
+                "+"}),
+            "vote": (("time", "atom"), phi[..., 2:].sum(-1), {"long_name": "attention-weighted sum of the signs, head "
+                "+"}),
             "margin_hard": ("time", margins["hard"], {"long_name": "maximum margin of the hard samples"}),
+            "margin_easy": ("time", margins["easy"], {"long_name": "the same, easy samples"}),
             "margin_all": ("time", margins["all"], {"long_name": "the same, all samples"}),
-            "output_easy": ("time", some.margin.values[:, ~hard].min(1), {"long_name": "smallest y·F of the easy samples"}),
-            "output_hard": ("time", some.margin.values[:, hard].min(1), {"long_name": "smallest y·F of the hard samples"}),
+            "output_easy": ("time", some.margin.values[:, ~hard].min(1), {"long_name": "smallest y·F of the easy "
+                "samples"}),
+            "output_hard": ("time", some.margin.values[:, hard].min(1), {"long_name": "smallest y·F of the hard "
+                "samples"}),
         },
         coords={"time": some.time.values, "atom": data.atom.values, "label": ("atom", data.label.values), "hard": ("atom", hard)},
     )  # fmt: skip
@@ -61,26 +67,93 @@ def verdict(results):
     """Inseparable at the start and through stage 1; separated at the end of the attention stage; easy samples first."""
     limit, series, facts = results.runs["mean-field"], results.series["features"], results.facts
     T1, T2 = (limit.stages[i].end or math.nan for i in (0, 1))
-    at = lambda name, t: float(np.interp(t, series.time.values, series[name].values))  # noqa: E731
-    data = limit.dataset
-    hard = results.series["features"].hard.values
-    exact = lambda t, chosen: float(np.interp(t, data.time.values, data.margin.values[:, chosen].min(axis=1)))  # noqa: E731
-    mean, low, high = mf.measure.mean_interval(facts["ends"])
+    data, hard = limit.dataset, results.series["features"].hard.values
+
+    def at(name, t):
+        return float(np.interp(t, series.time.values, series[name].values))
+
+    def exact(t, chosen):
+        return float(np.interp(t, data.time.values, data.margin.values[:, chosen].min(axis=1)))
+
+    tied = theory(
+        "uniform attention gives hard samples of both labels one and the same feature (docs/mathematics.md §5)"
+    )
+    first = theory("z = b − 2α/3 = 0 there, so y·F = (b + 2α/3) − 0 = 2b; tolerance: interpolation between saves")
+    later = paper(
+        "the features of the hard samples are separable after stage 2; 0.2 of at most 1/√2 was chosen", after=True
+    )
+    mean, spread = over_seeds(facts["ends"], f"seeds at width {facts['width']}")
     switch = mf.measure.stage_intervals(facts["stages"])["neurons", "end"]
-    where = f"mean over seeds at width {facts['width']}"
+    where = f"{switch.found} seeds at width {facts['width']}"
+    small = 1e-3
     return [
-        equal("start", "feature margin of the hard samples at the start: exactly", f"{float(series.margin_hard[0]):g}", 0),
-        equal("start all", "feature margin of all samples at the start: exactly", f"{float(series.margin_all[0]):g}", 0),
-        between("T1", "feature margin of the hard samples when the first neuron switches off", at("margin_hard", T1), None, 1e-3),
-        near("easy T1", "smallest y·F of the easy samples then: 2b", exact(T1, ~hard), 2 * facts["bias"], 0.01),
-        between("hard T1", "largest |y·F| of the hard samples then", abs(exact(T1, hard)), None, 1e-3),
-        between("T2", "feature margin of the hard samples at the end of the attention stage", at("margin_hard", T2), 0.2, None),
+        equal(
+            "start",
+            "feature margin of the hard samples at the start: exactly",
+            f"{float(series.margin_hard[0]):g}",
+            0,
+            **tied,
+        ),
+        equal(
+            "start all",
+            "feature margin of all samples at the start: exactly",
+            f"{float(series.margin_all[0]):g}",
+            0,
+            **tied,
+        ),
+        between(
+            "T1",
+            "feature margin of the hard samples when the first neuron switches off",
+            at("margin_hard", T1),
+            None,
+            small,
+            **tied,
+        ),
+        near(
+            "easy T1", "smallest y·F of the easy samples then: 2b", exact(T1, ~hard), 2 * facts["bias"], 0.01, **first
+        ),
+        between("hard T1", "largest |y·F| of the hard samples then", abs(exact(T1, hard)), None, small, **tied),
+        between(
+            "T2",
+            "feature margin of the hard samples at the end of the attention stage",
+            at("margin_hard", T2),
+            0.2,
+            None,
+            **later,
+        ),
+        shown(
+            "consistent T2",
+            "feature margin of the easy samples then (their votes agree with the label)",
+            at("margin_easy", T2),
+        ),
         shown("end", "feature margin of the hard samples at the end", series.margin_hard[-1]),
         shown("end all", "feature margin of all samples at the end", series.margin_all[-1]),
-        between("end output", "smallest y·F over all samples at the end", data.margin.values[-1].min(), 1.0, None),
-        between("seeds", f"feature margin of the hard samples at the end, {where}", mean, 0.2, None, low=low, high=high),
-        shown("seeds T1", f"first switch-off, {where}", switch.mean, low=switch.low, high=switch.high),
-    ]  # fmt: skip
+        between(
+            "end output",
+            "smallest y·F over all samples at the end",
+            data.margin.values[-1].min(),
+            0.0,
+            None,
+            **paper("the loss goes to 0, so every sample is right; any positive margin"),
+        ),
+        between("seeds", "feature margin of the hard samples at the end, mean", mean, 0.2, None, **spread, **later),
+        shown("seeds T1", "first switch-off, mean", switch.mean, low=switch.low, high=switch.high, over=where),
+    ]
+
+
+def answer(results):
+    """The margin before and after, and where all samples are separable."""
+    series = results.series["features"]
+    T2 = results.runs["mean-field"].stages[1].end or math.nan
+    hard, easy, every = (
+        float(np.interp(T2, series.time, series[f"margin_{kind}"])) for kind in ("hard", "easy", "all")
+    )
+    return (
+        "Before attention moves, hard samples of both labels are one point, with maximum margin exactly 0. At the "
+        "end of the attention "
+        f"stage the margin is {hard:.3f} for the hard samples, {easy:.3f} for the easy ones and {every:.3f} for all "
+        "together."
+    )
 
 
 def figures(results):
@@ -90,19 +163,25 @@ def figures(results):
     times = {"start": 0.0, "end of neurons": T1, "end of attention": T2, "end": float(series.time[-1])}
     planes = Picture(
         "plane",
-        "Each sample as head + sees it: how much attention its identifier gets, and the attention-weighted sum of its signs. By "
-        "symmetry the neuron sees nothing else; the dashed line is where it switches on. At first the hard samples of both "
+        "Each sample as head + sees it: how much attention its identifier gets, and the attention-weighted sum of "
+        "its signs. By "
+        "symmetry the neuron sees nothing else; the dashed line is where it switches on. At first the hard samples "
+        "of both "
         "labels lie on one point, so no neuron can tell them apart; attention pulls them apart.",
-        "Four scatter plots of eight samples. At the start and at the end of the neuron stage the hard samples of both labels "
-        "coincide in the middle, with easy ones above and below. At the end of the attention stage hard positive samples have "
+        "Four scatter plots of eight samples. At the start and at the end of the neuron stage the hard samples of "
+        "both labels "
+        "coincide in the middle, with easy ones above and below. At the end of the attention stage hard positive "
+        "samples have "
         "moved to the right and hard negative ones to the left, and at the end they are far apart.",
         plot_plane(series, limit, times),
     )
     margins = Picture(
         "margins",
-        "Above, the smallest output margin of easy and hard samples. Below, the exact maximum margin any neurons could reach on "
+        "Above, the smallest output margin of easy and hard samples. Below, the exact maximum margin any neurons "
+        "could reach on "
         "the attention features: zero until the attention moves.",
-        "Two panels over logarithmic time with shaded stages. The easy samples' margin grows from the start, the hard samples' "
+        "Two panels over logarithmic time with shaded stages. The easy samples' margin grows from the start, the "
+        "hard samples' "
         "stays at zero until the end of the attention stage; the feature margin rises from 0 to 0.48 just before that.",
         plot_margins(series, limit.stages),
     )
@@ -118,5 +197,6 @@ EXPERIMENT = Experiment(
     run=run,
     verdict=verdict,
     figures=figures,
+    answer=answer,
     seconds=(10.0, 20.0),
 )

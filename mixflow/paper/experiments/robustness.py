@@ -6,11 +6,12 @@ import numpy as np
 
 import mixflow as mf
 
+from ..check import between, equal, paper, shown, theory
 from ..figures.robustness import plot_variant
 from . import robustness_models, robustness_tasks
 from .robustness_rows import Row
-from .robustness_words import LEARNED, MOST, answer, facts, words
-from .shape import Experiment, Picture, Results, Setting, between, equal, shown
+from .robustness_words import LEARNED, MOST, facts, in_words, words
+from .shape import Experiment, Picture, Results, Setting
 
 BASE = robustness_tasks.BASE
 # Each has ROWS, MORE (what the full version adds) and SEARCHES (for thresholds).
@@ -31,7 +32,10 @@ def run(settings, progress):
     """Every row over all seeds, then the searches for thresholds."""
     for name in settings["variants"]:
         mf.checks.one_of("variants", name, tuple(dict.fromkeys(row.variant for row in ROWS)))
-    chosen = lambda name: not settings["variants"] or name in settings["variants"]  # noqa: E731
+
+    def chosen(name):
+        return not settings["variants"] or name in settings["variants"]
+
     rows = [row for row in [*ROWS, *(MORE if settings["more"] else [])] if row.group == "base" or chosen(row.variant)]
     needed = {row.base for row in rows} | {BASE}
     rows = [row for row in rows if row.group != "base" or row.variant in needed]
@@ -87,7 +91,7 @@ def search(dial, seeds, full, halvings):
         else:
             high, worst = middle, found
     row = table_of([dial.row(high)], [worst]).isel(row=0)
-    return low, high, answer(facts(row), str(row.reason.item()))
+    return low, high, in_words(facts(row), str(row.reason.item()))
 
 
 def table_of(rows: list[Row], found):
@@ -95,8 +99,10 @@ def table_of(rows: list[Row], found):
     import xarray
 
     most = max(map(len, found))
+
     # A row may have fewer seeds than others: what is missing is NaN, or -1 where a number is 0 or 1.
-    fill = lambda values, missing: [*values, *[missing] * (most - len(values))]  # noqa: E731
+    def fill(values, missing):
+        return [*values, *[missing] * (most - len(values))]
 
     def each(name):
         return np.array([fill([getattr(o, name, math.nan) for o in outcomes], math.nan) for outcomes in found], float)
@@ -163,51 +169,87 @@ def _reason(outcome):
 def verdict(results):
     """What could be said beforehand: the base case, the floor of label noise, and what must be slower than the base."""
     data = results.series["rows"]
-    at = lambda name: data.isel(row=np.flatnonzero(data.variant.values == name))  # noqa: E731
-    base = facts(at(BASE).isel(row=0))
+    base = facts(rows_of(data, BASE)[0])
     n = base["n"]
+    stages = paper("the paper's stages in its own setting; every seed must show them")
     checks = [
-        equal("base learned", f"base case: seeds of {n} that learn the hard samples", base["learned"], n),
-        equal("base order", f"base case: seeds of {n} with the three stages in order", base["ordered"], n),
-        equal("base signs", f"base case: seeds of {n} with the construction's signs", base["mechanism"], n),
-    ]
-    times = data.separation.values
-    least = float(np.nanmin(times))
-    checks.append(between("separation", "the earliest separation of all rows and seeds", least, 1e-9, None))
-    noise = at("label noise")
-    for i in range(noise.sizes["row"]):
-        row = noise.isel(row=i)
+        equal("base learned", f"base case: seeds of {n} that learn the hard samples", base["learned"], n, **stages),
+        equal("base order", f"base case: seeds of {n} with the three stages in order", base["ordered"], n, **stages),
+        equal("base signs", f"base case: seeds of {n} with the construction's signs", base["mechanism"], n,
+              **theory("the closed form's signs (docs/mathematics.md §9); that training finds them was "
+                  "seen", after=True)),
+    ]  # fmt: skip
+    earliest = float(np.nanmin(data.separation.values))
+    says, why = "the earliest separation of all rows and seeds", theory("nothing is separable at t = 0")
+    checks.append(between("separation", says, earliest, 1e-9, None, **why))
+    return [*checks, *_foreseen(data, n), *_every_row(data), *_thresholds(results.series)]
+
+
+def rows_of(data, variant):
+    """The rows of one variant, one by one."""
+    return [data.isel(row=i) for i in np.flatnonzero(data.variant.values == variant)]
+
+
+def _foreseen(data, n):
+    """The floor of label noise, and the variants that must be slower than the base."""
+    checks = []
+    for row in rows_of(data, "label noise"):
         p, mean = float(row.strength.item()), float(row.loss.mean())
         if facts(row)["learned"] == n:
             entropy = -p * math.log(p) - (1 - p) * math.log(1 - p)
-            says = f"label noise {p:g}: loss at the end above the entropy of the labels, which is the least possible"
-            checks.append(between(f"floor {p:g}", says, mean - entropy, -1e-12, 0.01))
+            says = f"label noise {p:g}: loss at the end above the entropy of the labels"
+            floor = theory("no loss is below the entropy; above it at most 0.01, chosen", after=True)
+            checks.append(between(f"floor {p:g}", says, mean - entropy, -1e-12, 0.01, **floor))
     for name, why in (
         ("label noise", "every gradient at F = 0 is 1 − 2p times the base's"),
         ("distractors", "every token's share of the average is 1/L"),
         ("repeated signals", "the identifier's share of the average is 1/L"),
     ):
-        slower = [facts(at(name).isel(row=i))["relative"][0] for i in range(at(name).sizes["row"])]
+        slower = [facts(row)["relative"][0] for row in rows_of(data, name)]
         slower = [x for x in slower if math.isfinite(x)]
         if slower:
-            says = f"{name}: the smallest T2 of its rows, relative to the base case; {why}, so learning is slower"
-            checks.append(between(f"slower {name}", says, min(slower), 1.0, None))
-    for i in range(data.sizes["row"]):
-        row = data.isel(row=i)
-        f = facts(row)
-        name = f"{row.variant.item()} {row.strength.item()}"
+            says = f"{name}: the smallest T2 of its rows, relative to the base case"
+            checks.append(
+                between(f"slower {name}", says, min(slower), 1.0, None, **theory(f"{why}, so learning is slower"))
+            )
+    return checks
+
+
+def _every_row(data):
+    """Accuracy and relative separation time of every row."""
+    checks = []
+    for row in (data.isel(row=i) for i in range(data.sizes["row"])):
+        f, name = facts(row), f"{row.variant.item()} {row.strength.item()}"
         checks.append(shown(f"{name} accuracy", f"{name}: hard accuracy, mean over seeds", f["accuracy"]))
         mean, low, high = f["relative"]
         if math.isfinite(mean):
-            checks.append(shown(f"{name} T2", f"{name}: T2 relative to the base case", mean, low=low, high=high))
-    if "thresholds" in results.series:
-        found = results.series["thresholds"]
-        for name, good, bad in zip(found.variant.values, found.holds.values, found.breaks.values):
-            where = (good + bad) / 2 if math.isfinite(bad) else good
-            low, high = (good, bad) if math.isfinite(bad) else (None, None)
-            says = f"{name}: strength at which the picture breaks" + ("" if math.isfinite(bad) else ": not up to here")
-            checks.append(shown(f"threshold {name}", says, where, low=low, high=high))
+            known = {"low": low, "high": high, "over": f"{f['separated']} seeds"} if f["separated"] >= 16 else {}
+            checks.append(shown(f"{name} T2", f"{name}: T2 relative to the base case", mean, **known))
     return checks
+
+
+def _thresholds(series):
+    """Between which strengths the picture breaks."""
+    if "thresholds" not in series:
+        return []
+    checks, found = [], series["thresholds"]
+    for name, good, bad in zip(found.variant.values, found.holds.values, found.breaks.values):
+        broken = math.isfinite(bad)
+        known = {"low": good, "high": bad, "over": "the bisection: holds, breaks"} if broken else {}
+        says = f"{name}: strength at which the picture breaks" + ("" if broken else ": not up to here")
+        checks.append(shown(f"threshold {name}", says, (good + bad) / 2 if broken else good, **known))
+    return checks
+
+
+def answer(results):
+    """In how many settings the picture holds."""
+    data = results.series["rows"]
+    kept = sum(facts(data.isel(row=i))["holds"] for i in range(data.sizes["row"]))
+    return (
+        f"In {kept} of {data.sizes['row']} settings most seeds learn the hard samples in three stages, in order; the "
+        "table says where "
+        f"it breaks, and how."
+    )
 
 
 def figures(results):
@@ -229,8 +271,10 @@ def figures(results):
             Picture(
                 variant.replace(", ", "-").replace(" ", "-"),
                 f"{says[0].upper()}{says[1:]}.",
-                f"Two panels over the strength of {variant}: accuracy on the hard samples of every seed, and the separation "
-                f"time relative to the base case with its interval; {kept} of {part.sizes['row']} settings keep the picture.",
+                f"Two panels over the strength of {variant}: accuracy on the hard samples of every seed, and the "
+                "separation "
+                f"time relative to the base case with its interval; {kept} of {part.sizes['row']} settings keep the "
+                "picture.",
                 plot_variant(part, variant, where),
             )
         )
@@ -246,5 +290,6 @@ EXPERIMENT = Experiment(
     run=run,
     verdict=verdict,
     figures=figures,
+    answer=answer,
     seconds=(150.0, 600.0),
 )

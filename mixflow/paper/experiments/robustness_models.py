@@ -136,7 +136,8 @@ def judged(data, stages):
     if not attention.found or learned is None or attention.start <= learned:
         return stages
     reason = (
-        f"the hard samples' loss had halved at t = {learned:.4g}, before a score had moved by 1 at t = {attention.start:.4g}: "
+        f"the hard samples' loss had halved at t = {learned:.4g}, before a score had moved by 1 at t = "
+        f"{attention.start:.4g}: "
         "they were learned without it"
     )
     return [neurons, mf.measure.Stage("attention", None, None, {**attention.evidence, "reason": reason}), convergence]
@@ -182,7 +183,8 @@ TRIALS = [
     Trial("trained bias", MODEL, "b is trained too, from 1/2", ("trained",), changed(train_bias=True)),
     Trial("ReLU per query", MODEL, "the neuron acts before the average over queries", ("per query",),
           changed(relu_per_query=True)),
-    Trial("value dimension", MODEL, "so many values and neurons in each head, a trained read-out, values from N(0, 0.1²)",
+    Trial("value dimension", MODEL, "so many values and neurons in each head, a trained read-out, values from N(0, "
+        "0.1²)",
           (2, 4), changed("value_dimension", value_scale=0.1), more=(8,)),
     Trial("scaled scores", MODEL, "scores are divided by √m = 8", ("1/√m",), changed(scaled_scores=True)),
     Trial("standard initialisation", MODEL, "W_K, W_Q and w from N(0, 1/d), scores divided by √m", ("N(0, 1/d)",),
@@ -196,16 +198,19 @@ TRIALS = [
           method=lambda rate, _: descent(rate), more=(1.0, 4.0, 16.0), search=(0.1, 64.0)),
     Trial("minibatches", OPTIMISER, "so many samples drawn for each step instead of all", (1, 4), method=minibatch,
           more=(2, 16)),
-    Trial("momentum", OPTIMISER, "heavy ball with this β and η = 0.1 (1 − β), time counted as 0.1 × step", (0.5, 0.9, 0.99),
+    Trial("momentum", OPTIMISER, "heavy ball with this β and η = 0.1 (1 − β), time counted as 0.1 × "
+        "step", (0.5, 0.9, 0.99),
           method=momentum, unit=lambda beta: 1 / (1 - beta), more=(0.999,)),
     Trial("sign descent", OPTIMISER, "every weight moves by ± this each step, time in steps", (1e-3, 1e-2), base="",
           method=lambda rate, _: in_steps("sign", rate, STEPS), unit=lambda rate: 1 / rate, more=(1e-4, 1e-1)),
     Trial("Adam", OPTIMISER, "Adam with this learning rate, time in steps", (1e-3, 1e-2), base="",
           method=lambda rate, _: in_steps("adam", rate, STEPS), unit=lambda rate: 1 / rate, more=(1e-4, 1e-1)),
-    Trial("standard transformer, SGD", STANDARD, "so many layers of attention and MLP, descent with η = 0.1, time in steps",
+    Trial("standard transformer, SGD", STANDARD, "so many layers of attention and MLP, descent with η = 0.1, time in "
+        "steps",
           (1, 2, 4), vanilla, lambda _, full: in_steps("sgd", 0.1, 5000 if full else 1000), more=(3,), base="",
           unit=lambda _: 10.0),
-    Trial("standard transformer, AdamW", STANDARD, "so many layers of attention and MLP, AdamW with η = 0.001, time in steps",
+    Trial("standard transformer, AdamW", STANDARD, "so many layers of attention and MLP, AdamW with η = 0.001, time in "
+        "steps",
           (1, 2, 4), vanilla, lambda _, full: in_steps("adamw", 1e-3, 5000 if full else 1000), more=(3,), base="",
           unit=lambda _: 1000.0),
 ]  # fmt: skip

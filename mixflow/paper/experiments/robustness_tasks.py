@@ -138,9 +138,11 @@ BASES = [
 DIALS = [
     Dial("coherence", coherent("all"), (0.1, 0.3, 0.6), "any two features have this inner product",
          more=(0.2, 0.45, 0.8, 0.9), search=(0.0, 0.99)),
-    Dial("coherence of own pairs", coherent("own"), (0.2, 0.5, 0.8), "each identifier has this inner product with its signal",
+    Dial("coherence of own pairs", coherent("own"), (0.2, 0.5, 0.8), "each identifier has this inner product with its "
+        "signal",
          more=(0.1, 0.35, 0.65, 0.95), search=(0.0, 0.99)),
-    Dial("coherence across", coherent("cross"), (0.1, 0.25, 0.4), "every identifier has this inner product with every signal",
+    Dial("coherence across", coherent("cross"), (0.1, 0.25, 0.4), "every identifier has this inner product with every "
+        "signal",
          more=(0.05, 0.2, 0.3, 0.45), search=(0.0, 0.495)),
     Dial("coherence of signals", coherent("signals"), (0.5,), "the signals have this inner product", more=(0.25, 0.8)),
     Dial("coherence of identifiers", coherent("identifiers"), (0.5,), "the identifiers have this inner product",

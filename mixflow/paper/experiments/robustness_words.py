@@ -34,7 +34,7 @@ def facts(row):
     }
 
 
-def answer(f, reason):
+def in_words(f, reason):
     """The row's answer in plain words."""
     if f["holds"]:
         return "the picture holds"
@@ -65,13 +65,15 @@ def words(series):
                 T2 if f["separated"] else "–",
                 ratio,
                 signs,
-                answer(f, str(row.reason.item())),
+                in_words(f, str(row.reason.item())),
             )
         )
     columns = ("Setting", "Learned", "Hard accuracy", "Stages in order", "T2", "T2 / base", "Signs", "Answer")
     caption = (
-        "Seeds that learn the hard samples (accuracy at least 0.99), that show the three stages in order, that have the "
-        "construction's signs; T2, when half of the hard samples' loss is gone, also relative to the base case, with its 95 % "
+        "Seeds that learn the hard samples (accuracy at least 0.99), that show the three stages in order, that have "
+        "the "
+        "construction's signs; T2, when half of the hard samples' loss is gone, also relative to the base case, with "
+        "its 95 % "
         "interval over seeds"
     )
     tables = [Table("answers", caption, columns, tuple(rows))]

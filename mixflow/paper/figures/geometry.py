@@ -39,7 +39,8 @@ def _samples(panel, at):
             panel.plot(
                 at.identifier.values[chosen], at.vote.values[chosen], marker, ls="none", ms=11 if label > 0 else 7, color=colour,
                 mfc=colour if hard else "none",
-                mec="#ffffff" if hard else colour, mew=0.9 if hard else 1.3, label=f"{kind}, label {'+' if label > 0 else '−'}",
+                mec="#ffffff" if hard else colour, mew=0.9 if hard else 1.3, label=f"{kind}, label "
+                    f"{'+' if label > 0 else '−'}",
             )  # fmt: skip
 
 

@@ -18,8 +18,8 @@ def card(report):
         ),
         (
             "Data",
-            "The K-mixture population is listed exactly, atom by atom: nothing is drawn, so there is nothing to download."
-            + (f" From outside: {outside}." if sources else ""),
+            "The K-mixture population is listed exactly, atom by atom: nothing is drawn, so there is nothing to "
+            "download." + (f" From outside: {outside}." if sources else ""),
             [("data and licences", "#data")],
         ),
         (

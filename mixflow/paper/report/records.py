@@ -8,30 +8,30 @@ import dataclasses
 import functools
 import hashlib
 import json
-import math
 import pathlib
 import time as clock
 import traceback
 
 import mixflow as mf
 
-from ..experiments.shape import Check, Experiment
+from ..check import Check
+from ..experiments.shape import Experiment
 from ..files import dump, markdown, write, write_series
 
-RECORD_VERSION = 1
+RECORD_VERSION = 2
 # Rooms that show numbers but make none: changing them calls for a new page, not for new runs.
-SHOWING = ("cli.py", "__main__.py", "commands", "report", "playground", "progress.py")
+SHOWING = ("cli.py", "__main__.py", "commands", "paper/report", "playground", "progress.py")
 NUMERIC = ("python", "jax", "jaxlib", "numpy", "scipy")
 
 
 @functools.cache
 def code_version():
     """SHA-256 of the source that makes numbers and of the libraries below it; unlike a commit it also sees an edit."""
-    package = pathlib.Path(__file__).resolve().parent.parent
+    package = pathlib.Path(__file__).resolve().parents[2]  # mixflow itself
     digest = hashlib.sha256()
     for path in sorted(package.rglob("*.py")):
         inside = path.relative_to(package)
-        if inside.parts[0] not in SHOWING:
+        if not any(inside.is_relative_to(room) for room in SHOWING):
             digest.update(inside.as_posix().encode() + b"\0" + path.read_bytes() + b"\0")
     installed = mf.provenance.versions()
     digest.update(json.dumps([RECORD_VERSION, [installed.get(name) for name in NUMERIC]]).encode())
@@ -73,24 +73,12 @@ def perform(folder, experiment: Experiment, settings, *, full, progress):
     try:
         results = experiment.run(settings, progress)
         checks = experiment.verdict(results)
-        record |= _files(folder, experiment, results)
+        record |= {"answer": experiment.answer(results)} | _files(folder, experiment, results)
     except Exception as error:  # a broken engine must give a report that says so
-        said = (
-            str(error)
-            if isinstance(error, mf.MixflowError)
-            else "".join(traceback.format_exception_only(error)).strip()
-        )
-        checks = [Check("finished", "the experiment runs to its end", said, "it does", False)]
-        record |= {
-            "error": said,
-            "figures": [],
-            "series": [],
-            "models": [],
-            "sources": [],
-            "tables": [],
-            "stages": {},
-            "files": {},
-        }
+        kind = "".join(traceback.format_exception_only(error)).strip()
+        said = str(error) if isinstance(error, mf.MixflowError) else kind
+        checks = [unfinished(said)]
+        record |= {"error": said, "answer": "None: the experiment did not finish.", **NOTHING}
     record["seconds"] = round(clock.perf_counter() - began, 3)
     record["checks"] = [check_dict(check) for check in checks]
     record["ok"] = all(check.ok is not False for check in checks)
@@ -98,11 +86,19 @@ def perform(folder, experiment: Experiment, settings, *, full, progress):
     return record
 
 
+NOTHING = {"figures": [], "series": [], "models": [], "sources": [], "tables": [], "stages": {}, "files": {}}
+
+
+def unfinished(said):
+    """The failed check of an experiment that did not finish."""
+    basis = {"kind": "theory", "because": "an experiment that cannot be run shows nothing"}
+    known = {"name": "finished", "sentence": "the experiment runs to its end", "predicted": "it does"}
+    return Check(**known, measured=said, ok=False, tolerance=0.0, **basis)
+
+
 def check_dict(check):
-    """A check as JSON keeps it: JSON has no NaN, and a number that does not exist is null."""
-    found = dataclasses.asdict(check)
-    plain = lambda x: None if isinstance(x, float) and not math.isfinite(x) else x  # noqa: E731
-    return {name: plain(value) for name, value in found.items()}
+    """A check as a record keeps it, without its further facts."""
+    return {name: value for name, value in check.to_dict().items() if name not in ("facts", "verdict")}
 
 
 def _header(experiment, settings, full):

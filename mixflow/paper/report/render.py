@@ -5,7 +5,7 @@ import math
 import pathlib
 import re
 
-from ..experiments.shape import printed
+from ..check import JUDGED, printed
 from .card import card
 
 LIFTED = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#767676")  # lighter in the dark, by style.css
@@ -30,9 +30,8 @@ def render(folder, report):
     }
     style = Markup((HERE / "style.css").read_text())
     failed = [(record, check) for record in report["experiments"] for check in record["checks"] if check["ok"] is False]
-    return environment.get_template("page.html").render(
-        report=report, figures=figures, style=style, failed=failed, card=card(report)
-    )
+    page = environment.get_template("page.html")
+    return page.render(report=report, figures=figures, style=style, failed=failed, card=card(report), judged=JUDGED)
 
 
 def inline_svg(text, name, alt):

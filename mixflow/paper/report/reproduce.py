@@ -8,12 +8,14 @@ import time as clock
 
 import mixflow as mf
 
+from ..check import JUDGED, Check, tally
 from ..experiments import NAMES, OPTIONAL, experiment
 from ..files import dump, make_folder, write
+from .elements import elements
 from .records import code_version, perform, stored
 from .render import render, seconds
 
-REPORT_VERSION = 1
+REPORT_VERSION = 2
 
 
 def reproduce(folder="results", *, only=(), full=False, changed=None, stream=None):
@@ -43,7 +45,8 @@ def reproduce(folder="results", *, only=(), full=False, changed=None, stream=Non
             kept[each.name] = perform(folder, each, settings[each.name], full=full, progress=watch)
         except KeyboardInterrupt:
             raise mf.Interrupted(
-                f"interrupted in {each.name}; {len(kept)} finished experiments are kept, the same command goes on from there."
+                f"interrupted in {each.name}; {len(kept)} finished experiments are kept, the same command goes on "
+                "from there."
             ) from None
         ran.append(each.name)
         watch.end(each, kept[each.name])
@@ -53,17 +56,13 @@ def reproduce(folder="results", *, only=(), full=False, changed=None, stream=Non
 
 
 def _report(records, full, ran):
-    checks = [check for record in records for check in record["checks"]]
-    judged = [check for check in checks if check["ok"] is not None]
     origin = mf.provenance.provenance()
     return {
         "mixflow_report": REPORT_VERSION,
         "settings": "full" if full else "quick",
         "date": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
-        "ok": bool(records) and all(record["ok"] for record in records),
-        "held": sum(check["ok"] for check in judged),
-        "judged": len(judged),
-        "shown": len(checks) - len(judged),
+        **counts(records),
+        "paper": elements({record["name"]: record for record in records}),
         "seconds": round(sum(record["seconds"] for record in records), 3),
         "ran_now": ran,
         "provenance": {
@@ -78,6 +77,19 @@ def _report(records, full, ran):
     }
 
 
+def counts(records):
+    """What the headline says: held and judged checks of each kind, and whether anything fails."""
+    checks = [check for record in records for check in record["checks"]]
+    found = tally(checks)
+    return {
+        "ok": bool(records) and all(record["ok"] for record in records),
+        "counts": found,
+        "held": sum(found[kind][0] for kind in JUDGED),
+        "judged": sum(found[kind][1] for kind in JUDGED),
+        "after": sum(check["after"] for check in checks if check["kind"] in JUDGED),
+    }
+
+
 def write_report(folder, report):
     """report.json, then report.html made from it and from the figures beside it."""
     write(folder / "report.json", dump(report))
@@ -85,7 +97,7 @@ def write_report(folder, report):
 
 
 def read_report(path):
-    """The report in a folder, or in its report.json, and the folder."""
+    """The report in a folder, or in its report.json, and the folder; a StoreError for what no `reproduce` has written."""
     path = pathlib.Path(path)
     file = path / "report.json" if path.is_dir() else path
     try:
@@ -95,13 +107,45 @@ def read_report(path):
         raise mf.StoreError(
             f"cannot read {file}: {error.strerror}; give a folder that `mixflow reproduce` has written."
         ) from None
-    except (ValueError, KeyError, TypeError):
+    except (ValueError, KeyError, TypeError, RecursionError):
         raise mf.StoreError(f"{file} is not a mixflow report; give report.json or the folder it is in.") from None
     if version != REPORT_VERSION:
         raise mf.StoreError(
-            f"{file} has report version {version}, this mixflow reads {REPORT_VERSION}; update mixflow."
+            f"{file} has report version {version}, this mixflow reads {REPORT_VERSION}; make the report again with "
+            "this version."
         )
+    if wrong := malformed(report):
+        raise mf.StoreError(f"{file} was not written by mixflow: {wrong}; make the report again.")
+    if not report["experiments"]:
+        raise mf.StoreError(f"{file} holds no experiment, so it shows nothing; run `mixflow reproduce` first.")
     return report, file.parent
+
+
+SHAPE = {
+    "name": str, "title": str, "question": str, "section": str, "command": str, "answer": str, "settings": dict,
+    "reasons": dict, "seconds": (int, float), "checks": list, "ok": bool, "figures": list, "series": list, "models": list,
+    "sources": list, "tables": list, "stages": dict, "files": dict,
+}  # fmt: skip
+
+
+def malformed(report):
+    """What of a report's form is wrong, or None."""
+    records = report.get("experiments")
+    if not isinstance(records, list) or not isinstance(report.get("counts"), dict):
+        return "it lacks experiments or counts"
+    for record in records:
+        if not isinstance(record, dict):
+            return "an experiment is no record"
+        for key, kind in SHAPE.items():
+            if not isinstance(record.get(key), kind):
+                return f"an experiment lacks {key}"
+        if not all(isinstance(check, dict) and set(check) == CHECK for check in record["checks"]):
+            return f"a check of {record['name']} has not the parts of a check"
+    names = [record["name"] for record in records]
+    return "an experiment is there twice" if len(set(names)) < len(names) else None
+
+
+CHECK = {name for name in Check.__dataclass_fields__ if name != "facts"}
 
 
 def one_name(text):

@@ -1,21 +1,34 @@
-"""Run again what a report contains, and say number by number whether it agrees within the stated tolerance."""
+"""Run again what a report contains into a folder beside it, and compare: numbers, texts, counts, files and the page.
 
+Nothing of the report decides: settings, sentences, predictions, tolerances and counts are those of this code.
+"""
+
+import json
 import math
+import pathlib
+import re
+import tempfile
+import zlib
 
 import mixflow as mf
 
-from ..experiments import NAMES, experiment
-from .records import check_dict, damaged
+from ..experiments import NAMES, OPTIONAL, experiment
+from .elements import elements
+from .records import damaged, perform
 from .render import render
-from .reproduce import read_report
+from .reproduce import counts, read_report
 
 TINY = 1e-12  # absolute: differences of numbers that are zero up to rounding say nothing
+SERIES = 1e-6  # relative to the largest entry of a variable
+# Numbers inside a text or a picture: what is printed to few digits, or drawn, may move by a unit of its last one.
+DRAWN, NEARLY = 0.06, 2e-3
+NUMBER = re.compile(r"[-−]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?")
 
 
 def verify(path, *, only=(), progress=lambda done, total: None, note=lambda text: None):
-    """Rows (experiment, what, report, again, tolerance, agrees), one for each number, file and page of the report."""
+    """Rows (experiment, what, report, again, tolerance, agrees), one for each number, text, file and page of the report."""
     report, folder = read_report(path)
-    rows = [_page(folder, report)]
+    rows, again = [_page(folder, report)], []
     for record in report["experiments"]:
         name = record["name"]
         if only and name not in only:
@@ -23,60 +36,172 @@ def verify(path, *, only=(), progress=lambda done, total: None, note=lambda text
         if name not in NAMES:
             raise mf.StoreError(f"the report has an experiment {name!r} this mixflow does not know; update mixflow.")
         broken = damaged(folder, record)
-        rows.append(
-            row(
-                name, "files as they were written", "intact", f"altered: {', '.join(broken)}" if broken else "intact", 0
-            )
-        )
+        found = f"altered: {', '.join(broken)}" if broken else "intact"
+        rows.append(row(name, "files as they were written", "intact", found, 0))
         note(f"{name}: running again")
-        rows += _again(record, folder, experiment(name), progress)
+        with tempfile.TemporaryDirectory() as beside:
+            fresh, more = _again(
+                record, folder, pathlib.Path(beside), experiment(name), report["settings"] == "full", progress
+            )
+        rows += more
+        again.append(fresh)
+    if not only:
+        rows += _whole(report, again)
     return rows
 
 
-def _again(record, folder, each, progress):
-    results = each.run(record["settings"], progress)
-    fresh = {check.name: check_dict(check) for check in each.verdict(results)}
-    rows = []
+def _whole(report, again):
+    """The counts of the headline and the table of the paper's elements, from what was run again."""
+    now = counts(again)
+    rows = [row("report", f"headline: {key}", json.dumps(report.get(key)), json.dumps(now[key]), 0) for key in now]
+    table = elements({record["name"]: record for record in again})
+    rows.append(_text("report", "the paper, element by element", report.get("paper"), table))
+    missing = [name for name in NAMES if name not in OPTIONAL and name not in {record["name"] for record in again}]
+    if missing:
+        what = f"not in this report: {', '.join(missing)}"
+        rows.append(row("report", what, f"{len(again)} experiments", f"{len(again)} experiments", 0))
+    return rows
+
+
+def _again(record, folder, beside, each, full, progress):
+    """The experiment's fresh record, and rows that compare the stored one with it."""
+    settings = each.settings(full)
+    if isinstance(record["settings"].get("source"), str) and "source" in settings:
+        settings["source"] = record["settings"]["source"]  # where the reader keeps the official files
+    fresh = perform(beside, each, settings, full=full, progress=progress)
+    rows = [
+        row(
+            each.name,
+            "settings",
+            json.dumps(record["settings"], sort_keys=True),
+            json.dumps(settings, sort_keys=True),
+            0,
+        )
+    ]
+    new = {check["name"]: check for check in fresh["checks"]}
     for check in record["checks"]:
-        new = fresh.pop(check["name"], None)
-        for part in ("measured", "low", "high"):
-            if part == "measured" or check[part] is not None:
-                what = check["says"] if part == "measured" else f"{check['says']}, {part} end of the interval"
-                rows.append(row(each.name, what, check[part], new[part] if new else None, check["tolerance"]))
-        if new and new["ok"] != check["ok"]:
-            rows.append(row(each.name, f"{check['says']}, verdict", str(check["ok"]), str(new["ok"]), 0))
-    rows += [row(each.name, check["says"], None, check["measured"], 0) for check in fresh.values()]
-    for series in record["series"]:
-        rows.append(_series(each.name, folder, series, results.series[series["name"]]))
+        rows += _check(each.name, check, new.pop(check["name"], None))
+    rows += [row(each.name, check["sentence"], None, check["measured"], 0) for check in new.values()]
+    for part in (
+        "title",
+        "question",
+        "section",
+        "command",
+        "reasons",
+        "answer",
+        "stages",
+        "sources",
+        "figures",
+        "series",
+        "tables",
+    ):
+        rows.append(_text(each.name, part, record[part], fresh[part]))
+    rows.append(
+        row(each.name, "list of files", ", ".join(sorted(record["files"])), ", ".join(sorted(fresh["files"])), 0)
+    )
+    for name in sorted(set(record["files"]) & set(fresh["files"])):
+        rows.append(_file(each.name, name, folder / name, beside / name))
+    return fresh, rows
+
+
+def _check(name, old, new):
+    """A number, its interval, its verdict and its words; with the tolerance of the code."""
+    if new is None:
+        return [row(name, str(old["sentence"]), old["measured"], "this code has no such check", 0)]
+    rows = []
+    for part, where in (("measured", ""), ("low", ", low end"), ("high", ", high end")):
+        if part == "measured" or new[part] is not None or old[part] is not None:
+            rows.append(row(name, new["sentence"] + where, old[part], new[part], new["tolerance"]))
+    words = ("sentence", "quantity", "predicted", "ok", "kind", "because", "after", "over", "tolerance")
+    changed = [part for part in words if old[part] != new[part]]
+    if changed:
+        told = (json.dumps({part: check[part] for part in changed}, ensure_ascii=False) for check in (old, new))
+        rows.append(row(name, f"{new['sentence']}: {', '.join(changed)}", *told, 0))
     return rows
 
 
-def _series(name, folder, series, fresh):
-    """The largest relative difference of a stored series from the one computed again, each variable on its own scale."""
-    import numpy as np
+def _text(name, what, old, new):
+    """Words that are equal but for the last digit of numbers in them."""
+    told = [json.dumps(each, sort_keys=True, ensure_ascii=False) for each in (old, new)]
+    if alike(*told):
+        told = ["the same", "the same"]
+    return row(name, what, *told, 0)
+
+
+def alike(old, new):
+    """Whether two texts are equal but for numbers that differ by a unit of what is shown or drawn."""
+    if old == new:
+        return True
+    if NUMBER.sub("0", old) != NUMBER.sub("0", new):
+        return False
+    pairs = zip(NUMBER.findall(old), NUMBER.findall(new), strict=True)
+    return all(a == b or math.isclose(_float(a), _float(b), rel_tol=NEARLY, abs_tol=DRAWN) for a, b in pairs)
+
+
+def _float(text):
+    return float(text.replace("−", "-"))
+
+
+def _file(name, inside, old, new):
+    """One file beside the page against the one just made."""
+    try:
+        if old.suffix == ".nc":
+            worst = _apart(old, new)
+            return {**row(name, inside, 0.0, worst, SERIES), "agrees": worst <= SERIES}
+        same = alike(*(_readable(path) for path in (old, new)))
+    except (OSError, ValueError, zlib.error, mf.MixflowError) as error:
+        return row(name, inside, "readable", type(error).__name__, 0)
+    return row(name, inside, "the same", "the same" if same else "another content", 0)
+
+
+def _readable(path):
+    """A file as text in which only numbers may differ: SVG without the names made of its numbers, PDF unpacked."""
+    content = path.read_bytes()
+    if path.suffix == ".svg":
+        return re.sub(r'\b(?:id|xlink:href|clip-path)="[^"]*"', "", content.decode())
+    if path.suffix == ".pdf":
+        streams = re.findall(rb"stream\r?\n(.*?)\r?\nendstream", content, re.S)
+        return "\n".join(_unpacked(stream).decode("latin-1") for stream in streams)
+    return content.decode()
+
+
+def _unpacked(stream):
+    try:
+        return zlib.decompress(stream)
+    except zlib.error:
+        return stream
+
+
+def _apart(old, new):
+    """The largest difference of two netCDF files, each variable relative to its own size; infinite if their form differs."""
     import xarray
 
-    try:
-        with xarray.open_dataset(folder / series["files"][0], engine="h5netcdf") as stored:
-            stored.load()
-    except (OSError, ValueError) as error:
-        return row(name, f"series {series['name']}", "readable", type(error).__name__, 0)
-    worst = 0.0
-    for variable in fresh.data_vars:
-        old, new = stored[variable].values, fresh[variable].values
-        if old.shape != new.shape:
-            return row(name, f"series {series['name']}, {variable}", str(old.shape), str(new.shape), 0)
-        if new.dtype.kind not in "fiub":
-            worst = max(worst, float(not np.array_equal(old.astype(str), new.astype(str))))
-            continue
-        # Infinite and missing entries must be the same; as a scale they would make every difference look like nothing.
-        old, new = old.astype(float), new.astype(float)
-        apart = ~((old == new) | (np.isnan(old) & np.isnan(new)))
-        scale = np.abs(new[np.isfinite(new)]).max(initial=TINY)
-        gap = np.abs(old[apart] - new[apart]) / scale
-        worst = max(worst, float(np.where(np.isnan(gap), np.inf, gap).max(initial=0.0)))
-    what = f"series {series['name']}, largest difference relative to each variable's size"
-    return {**row(name, what, 0.0, worst, 1e-6), "agrees": worst <= 1e-6}
+    data = []
+    for path in (old, new):
+        if path.parent.name == "models":
+            data.append(mf.load(path).dataset)
+        else:
+            with xarray.open_dataset(path, engine="h5netcdf") as stored:
+                data.append(stored.load())
+    old, new = data
+    names = sorted(map(str, new.variables))
+    if names != sorted(map(str, old.variables)) or any(old[name].shape != new[name].shape for name in names):
+        return math.inf
+    return max((_difference(old[name].values, new[name].values) for name in names), default=0.0)
+
+
+def _difference(old, new):
+    """The largest difference of two arrays relative to the largest finite entry; words must be equal."""
+    import numpy as np
+
+    if new.dtype.kind not in "fiub" or old.dtype.kind not in "fiub":
+        return 0.0 if np.array_equal(old.astype(str), new.astype(str)) else math.inf
+    # Infinite and missing entries must be the same; as a scale they would make every difference look like nothing.
+    old, new = old.astype(float), new.astype(float)
+    apart = ~((old == new) | (np.isnan(old) & np.isnan(new)))
+    scale = np.abs(new[np.isfinite(new)]).max(initial=TINY)
+    gap = np.abs(old[apart] - new[apart]) / scale
+    return float(np.where(np.isnan(gap), np.inf, gap).max(initial=0.0))
 
 
 def _page(folder, report):
@@ -86,13 +211,15 @@ def _page(folder, report):
         found = "the same" if same else "another page"
     except OSError as error:
         found = f"cannot be read: {error.strerror}"
+    except Exception as error:  # a forged report.json may lack anything the page shows
+        found = f"cannot be made: {type(error).__name__}"
     return row("report.html", "the page made from report.json and the figures", "the same", found, 0)
 
 
 def row(name, what, old, new, tolerance):
     """One line of the comparison."""
-    return {"experiment": name, "what": what, "report": old, "again": new, "tolerance": tolerance,
-            "agrees": agree(old, new, tolerance)}  # fmt: skip
+    known = {"experiment": name, "what": what, "report": old, "again": new, "tolerance": tolerance}
+    return known | {"agrees": agree(old, new, tolerance)}
 
 
 def agree(old, new, tolerance):

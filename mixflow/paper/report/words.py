@@ -2,30 +2,31 @@
 
 import pathlib
 
+from ..check import JUDGED
 from .render import number
-
-MARKS = {True: "holds", False: "FAILS", None: ""}
 
 
 def outcome(report, folder):
-    """The stage table of the paper's run, a line for each experiment, what failed, and where the report is."""
+    """The stage table of the paper's run, a line for each experiment with its answer, what failed, and where the report is."""
     lines = []
     for record in report["experiments"]:
         for run, stages in record["stages"].items():
             if record["name"] == "simultaneous":
                 lines += [f"simultaneous training, {run}:", *_stages(stages), ""]
-    lines.append(f"{'experiment':14} {'checks':>9} {'time':>8}   question")
+    lines.append(f"{'experiment':14} {'checks':>9} {'time':>8}   answer")
     for record in report["experiments"]:
         judged = [check["ok"] for check in record["checks"] if check["ok"] is not None]
         held = f"{sum(judged)} of {len(judged)}"
-        lines.append(f"{record['name']:14} {held:>9} {record['seconds']:6.1f} s   {record['question']}")
+        lines.append(f"{record['name']:14} {held:>9} {record['seconds']:6.1f} s   {record['answer']}")
     for record in report["experiments"]:
         for check in record["checks"]:
             if check["ok"] is False:
                 found = f"predicted {check['predicted']}, measured {number(check['measured'])}"
-                lines.append(f"FAILED  {record['name']}: {check['says']}; {found}")
+                lines.append(f"FAILED  {record['name']}: {check['sentence']}; {found} ({check['kind']})")
+    held = ", ".join(f"{kind} {report['counts'][kind][0]} of {report['counts'][kind][1]}" for kind in JUDGED)
+    stored, total = report["counts"]["regression"]
     verdict = "all hold" if report["ok"] else "NOT all hold"
-    lines += ["", f"{report['held']} of {report['judged']} checks hold: {verdict}, {report['seconds']:.0f} s in all"]
+    lines += ["", f"{held}; {stored} of {total} numbers as stored before: {verdict}, {report['seconds']:.0f} s in all"]
     lines.append(f"report: {pathlib.Path(folder) / 'report.html'}")
     return "\n".join(lines)
 

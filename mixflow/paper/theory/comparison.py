@@ -13,7 +13,8 @@ import numpy as np
 
 import mixflow as mf
 
-from .critical import CONTRAST, CV, C, V, along, critical, first_time, gates_at
+from ..reaching import reaches
+from .critical import CONTRAST, CV, C, V, along, critical, gates_at
 from .intervals import ROUND, Interval, product
 
 LEVEL = 1.0  # A_cv counts as learned: own signals look at the identifier e times more than others do
@@ -121,7 +122,7 @@ def predict(task, transformer, until, *, level=LEVEL, saves=400):
         path.append(B[CV])
         if path[-1] > 100 * level:
             break
-    return first_time(system.time[: len(path)], np.array(path), level)
+    return reaches(system.time[: len(path)], np.array(path), level)
 
 
 def until_score(field, level):
@@ -146,7 +147,7 @@ def separation(classes, omega, bias, *, windows=60, saves=3000):
     error = TRUST * field.certify(run)["difference"]
     system = critical(field, run.times, run.states, error=error)
     holds, lower, upper = enclosed(system, windows)
-    actual = first_time(system.time, system.B[:, *CV], LEVEL)
+    actual = reaches(system.time, system.B[:, *CV], LEVEL)
     early, late = (np.flatnonzero(path[:, *CV] >= LEVEL) for path in (upper, lower))
     return facts | {
         "actual": actual,

@@ -16,7 +16,6 @@ B' = P(H B + B H) of the run, which differs from (H B + B H) of the averages by 
 `comparison.py` bounds B by linear systems and predicts when it grows.
 """
 
-import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -203,13 +202,3 @@ def _growth(field, parts, gates):
     h = contrast(field, field.unpack(field.velocities(states, gates))["A"])
     zero = np.zeros_like(h)
     return np.block([[zero, h], [h.swapaxes(1, 2), zero]])
-
-
-def first_time(time, series, level):
-    """When a series first reaches the level, interpolated in its logarithm; None if it does not."""
-    above = np.flatnonzero(series >= level)
-    if not len(above) or above[0] == 0:
-        return float(time[0]) if len(above) else None
-    i = above[0]
-    low, high = math.log(max(series[i - 1], 1e-300)), math.log(series[i])
-    return float(time[i - 1] + (time[i] - time[i - 1]) * (math.log(level) - low) / (high - low))

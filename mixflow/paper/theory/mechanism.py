@@ -25,7 +25,8 @@ def final_state(run):
     task = run.task
     if not hasattr(task, "classes"):
         raise mf.SpecError(
-            f"the run's task is {run.spec['task']['kind']!r}: its features are no identifiers and signals; use a Mixture."
+            f"the run's task is {run.spec['task']['kind']!r}: its features are no identifiers and signals; use a "
+            "Mixture."
         )
     data = run.expand().dataset.isel(time=-1)
     return data.w.values, data.A.values
@@ -182,7 +183,8 @@ def construction_table(facts):
     )
     return "\n".join(
         [
-            f"{f['classes']}-mixture, width {f['width']}:  w = {f['beta']:.6g} on every c_k;  A[c_k,c_k] = {f['C']:.6g};  "
+            f"{f['classes']}-mixture, width {f['width']}:  w = {f['beta']:.6g} on every c_k;  A[c_k,c_k] = "
+            f"{f['C']:.6g};  "
             f"A[v_k,c_k] = ∓{f['B']:.6g} in head ±;  b = {f['bias']:g};  all else 0",
             f"margin {f['margin']:.12g} on every sample by the formula (at most β/L = {f['largest_margin']:.6g})",
             f"evaluated on {f['atoms_evaluated']} {f['evaluated_by']}s: largest difference from the formula "

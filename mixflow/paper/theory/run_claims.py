@@ -10,9 +10,10 @@ import numpy as np
 
 import mixflow as mf
 
+from ..check import Check, paper, theory
+from ..reaching import reaches
 from .comparison import LEVEL, enclosed
-from .critical import CV, critical_of_run, first_time, score_of_run
-from .finding import FAILS, HOLDS, SILENT, Finding
+from .critical import CV, critical_of_run, score_of_run
 
 SEPARATED = 0.1  # feature margin of the hard samples: K = 2 starts at 0 and is at 0.48 after t = 2000
 FEWEST, ENOUGH = 20, 500  # saves until separation: with fewer h is not known well enough, with more every few will do
@@ -27,18 +28,17 @@ def neurons_first(data, task, transformer):
     easy = data["loss_easy"].transpose("time", ...).values
     if not np.isfinite(easy).all():
         raise Silent("the task has no easy samples")
-    time = data["time"].values
-    scores = _scores(data)
-    moved, gone = np.abs(scores - scores[0]).max(axis=1) > 1.0, easy <= easy[0] / 2
-    if not gone.any():
+    time, scores = data["time"].values, _scores(data)
+    half = reaches(time, easy, easy[0] / 2)
+    moved = reaches(time, np.abs(scores - scores[0]).max(axis=1), 1.0)
+    if half is None:
         return math.nan, False, {"reason": "half of the easy loss is never gone"}
-    if not moved.any():
+    if moved is None:
         return math.inf, False, {"reason": "no score ever moves by 1: the attention does not learn"}
-    first = lambda hit: float(time[np.argmax(hit)])  # noqa: E731
-    ratio = first(moved) / max(first(gone), 1e-12)
+    ratio = moved / max(half, 1e-12)
     stages = mf.measure.detect(data)
     in_order = all(stage.found for stage in stages) and stages[0].end <= stages[1].end <= stages[2].start + 1e-9
-    facts = {stage.name: [stage.start, stage.end] for stage in stages}
+    facts = {stage.name: [stage.start, stage.end] for stage in stages} | {"half easy": half, "score by 1": moved}
     return ratio, bool(ratio > 1 and in_order), facts
 
 
@@ -119,7 +119,7 @@ def critical_drives(data, task, transformer):
     if transformer.tie_values or "switches" in data.attrs:
         raise Silent("it is about untied values, with all weights trained at once")
     time = data["time"].values
-    end = first_time(time, score_of_run(data, task, transformer), LEVEL)
+    end = reaches(time, score_of_run(data, task, transformer), LEVEL)
     if end is None:
         return math.nan, False, {"reason": f"A_cv of the contrast sector never reaches {LEVEL:g}"}
     count = int(np.searchsorted(time, end)) + 1
@@ -134,52 +134,66 @@ def critical_drives(data, task, transformer):
     return ratio, bool(bounded and 0.65 < ratio < 1.1), facts
 
 
+# name -> how it is measured, what is claimed, what is predicted, what that rests on
 CLAIMS = {
-    "neurons-first": (neurons_first, "Neurons learn before attention.", "above 1, stages in order", "reproduce"),
+    "neurons-first": (
+        neurons_first,
+        "Neurons learn before attention.",
+        "above 1, stages in order",
+        paper("the first of the paper's stages trains the neurons, the second the attention; any ratio above 1"),
+    ),
     "neurons-align": (
         neurons_align,
         "Stage 1 aligns w with the signals; w·c = 0 until the first neuron switches off, at the predicted time.",
         "1 ± 0.03 with |w·c| < 1e-9 before",
-        "reproduce",
+        theory("9b + 9/2 (e^{2b} − 1) with the attention held still; ± 3 %: what the attention's motion may add"),
     ),
     "features-separate": (
         features_separate,
         "Attention takes the features of the hard samples from not separable to well separated.",
-        f"at least {SEPARATED} at the end (all samples, K ≥ 3: {SEPARATED / 5:g}), a tenth of it at the first switch-off",
-        "reproduce",
+        f"at least {SEPARATED} at the end (all samples, K ≥ 3: {SEPARATED / 5:g}), a tenth of it at the first "
+        "switch-off",
+        paper("separable after stage 2; how large the margin must be was chosen", after=True),
     ),
     "critical-drives": (
         critical_drives,
         "One entry h_cv of the slope drives the contrast sector, which linear comparison systems bound.",
         "0.65 to 1.1, every entry between the comparison systems",
-        "experiments/claims_critical.py",
+        theory(
+            "A_cv = ω² sinh 2∫h_cv dt while h_cv is the only entry (docs/mathematics.md §12); range chosen", after=True
+        ),
     ),
-    "one-over-t": (one_over_t, "Stage 3 drives the population loss to zero like 1/t.", "1 ± 0.5", "reproduce"),
-    "learned": (learned, "Every sample is classified rightly at the end.", "1", "reproduce"),
+    "one-over-t": (
+        one_over_t,
+        "Stage 3 drives the population loss to zero like 1/t.",
+        "1 ± 0.5",
+        theory("logistic loss with margins that grow like log t; nearer to 1 than to 0 (exponential) or 2 (t^−½)"),
+    ),
+    "learned": (
+        learned,
+        "Every sample is classified rightly at the end.",
+        "1",
+        paper("the loss goes to 0; tolerance: rounding of the weights"),
+    ),
     "conserved": (
         conserved,
         "The invariants of the exact reduction hold and the joint Gram matrix stays positive.",
         "below 1e-6 in the flow, below 0.05 in descent",
-        "",
+        theory("tr C and tr C² are conserved by the flow (docs/mathematics.md §3); descent drifts in proportion to η"),
     ),
-}  # fmt: skip
+}
 
 
 def decide(name, data, task, transformer):
-    """One claim about one run, as a Finding."""
-    function, sentence, prediction, figure = CLAIMS[name]
-    known = {
-        "name": name,
-        "sentence": sentence,
-        "quantity": function.__doc__.split(": ")[0].strip().rstrip("."),
-        "prediction": prediction,
-        "figure": figure,
-    }
+    """One claim about one run, as a Check."""
+    function, sentence, predicted, basis = CLAIMS[name]
+    quantity = function.__doc__.split(": ")[0].strip().rstrip(".")
+    known = {"name": name, "sentence": sentence, "quantity": quantity, "predicted": predicted, **basis}
     try:
         measured, holds, facts = function(data, task, transformer)
     except Silent as silent:
-        return Finding(**known, verdict=SILENT, facts={"reason": str(silent)})
-    return Finding(**known, measured=measured, verdict=HOLDS if holds else FAILS, facts=facts)
+        return Check(**known, facts={"reason": str(silent)})
+    return Check(**known, measured=measured, ok=bool(holds), facts=facts)
 
 
 def check(run):
@@ -188,22 +202,21 @@ def check(run):
         raise mf.SpecError(
             f"the run trained a {kind}: expected the paper's network, which the claims are about; see run.stages."
         )
-    findings = [decide(name, run.dataset, run.task, run.transformer) for name in CLAIMS]
+    checks = [decide(name, run.dataset, run.task, run.transformer) for name in CLAIMS]
     proof = run.certificate
     known = {
         "name": "certificate",
         "sentence": "The flow is accurate: a hundred times tighter tolerance gives the same trajectory.",
         "quantity": "largest difference relative to the state",
-        "prediction": "below 1000 times the tolerance asked for",
+        "predicted": "below 1000 times the tolerance asked for",
+        **theory("the solver's error is proportional to its tolerance; 1000: what stage after stage may add up to"),
     }
     if proof is None:
-        return [
-            *findings,
-            Finding(**known, facts={"reason": "descent has no tolerance; only flows carry a certificate"}),
-        ]
+        reason = "descent has no tolerance; only flows carry a certificate"
+        return [*checks, Check(**known, facts={"reason": reason})]
     error = proof["relative_difference"]
     good = error < 1000 * proof["rtol"] and proof["smallest_eigenvalue"] > -1e-8
-    return [*findings, Finding(**known, measured=error, verdict=HOLDS if good else FAILS, facts=proof)]
+    return [*checks, Check(**known, measured=error, ok=bool(good), facts=proof)]
 
 
 def _scores(data):

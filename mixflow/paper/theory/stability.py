@@ -79,7 +79,8 @@ def linearised(task, transformer, until, kinds=TYPES, *, points=300):
     points = mf.checks.whole("points", points, least=2)
     if transformer.bias <= 0 or transformer.tie_values:
         raise mf.SpecError(
-            f"bias = {transformer.bias:g}, tie_values = {transformer.tie_values}: expected every neuron on at the start and "
+            f"bias = {transformer.bias:g}, tie_values = {transformer.tie_values}: expected every neuron on at the "
+            "start and "
             "values of their own; use bias > 0 and tie_values=False."
         )
     K = task.classes
