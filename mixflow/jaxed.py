@@ -181,6 +181,7 @@ def jit(function, *, quick=False):
 
     @functools.wraps(function)
     def run(*arguments):
+        jax()  # a program kept from an earlier call may be traced for new shapes only now: in float64 then, too
         with _tuned():
             return program(*arguments)
 
