@@ -87,6 +87,11 @@ class Tokens:
         """d, the length of a token vector."""
         return self.directions.shape[1]
 
+    @property
+    def is_identifier(self):
+        """(F,) booleans: the first half of the watched directions are the identifiers."""
+        return np.arange(len(self.features)) < len(self.features) // 2
+
     def population(self):
         """The tokens themselves."""
         return self
