@@ -93,7 +93,7 @@ def _parser(arguments=NAMES):
         )
         for words, settings in module.flags() if name in arguments else ():
             command.add_argument(*words, **settings)
-        command.set_defaults(command=module.run, called=name, parser=command)
+        command.set_defaults(command=module.run, called=name, parser=command, every_command=_parser)
     return parser
 
 

@@ -4,7 +4,7 @@
 class MixflowError(Exception):
     """Base of every error mixflow raises on purpose; the command line prints its message without a traceback.
 
-    Raised by nothing itself; catch it to catch all of them except Interrupted.
+    Raised itself where a part of mixflow is asked for whose packages are not installed; catch it to catch all but Interrupted.
 
     >>> import mixflow as mf
     >>> issubclass(mf.SpecError, mf.MixflowError), issubclass(mf.Interrupted, mf.MixflowError)

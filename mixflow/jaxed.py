@@ -86,8 +86,8 @@ def float64():
     """Inside, this thread's JAX computes in float64 and keeps what it compiles in mixflow's cache; others see no change.
 
     Settings that would change results or forbid what we do (promotion, NaN checks, transfer guards, jit switched off) have
-    JAX's defaults inside. A user who has a compilation cache keeps it, for our programs too. May be nested. Costs nothing
-    until JAX is used.
+    JAX's defaults inside. A user who has a compilation cache keeps it, for our programs too. May be nested. Where JAX is
+    not loaded yet, it is only when it is used.
     """
     if getattr(_thread, "doors", 0):
         _thread.doors += 1
@@ -99,6 +99,8 @@ def float64():
     with contextlib.ExitStack() as _thread.settings:
         _thread.doors, _thread.settled = 1, False
         try:
+            if "jax" in sys.modules:
+                jax()
             yield
         finally:
             _thread.doors = 0

@@ -1,48 +1,93 @@
-"""A progress bar on stderr: how far, how fast, how long still."""
+"""How far, how fast, how long still: a line that redraws in a terminal, a bar in a notebook, a line now and then in a log."""
 
+import html
 import sys
 import time
 
+LOG_SECONDS = 30.0  # between two lines in a file
+
 
 class Progress:
-    """Call it with (done, total); it redraws at most ten times a second, and only on a terminal unless `always`."""
+    """Call it with (done, total) and close it; it shows itself at most ten times a second, in a log every LOG_SECONDS."""
 
     def __init__(self, unit="step", label="", stream=None, always=False):
         self.unit, self.label = unit, label
         self.stream = sys.stderr if stream is None else stream
-        self.shown = always or self.stream.isatty()
         self.began = time.perf_counter()
-        self.last, self.width = 0.0, 0
+        self.last, self.width, self.facts = 0.0, 0, None
+        self.show, self.pause = self._surface(always or self.stream.isatty(), stream)
+
+    def _surface(self, terminal, stream):
+        if stream is None and _in_notebook():
+            return self._in_cell, 0.1
+        if terminal:
+            return self._on_terminal, 0.1
+        self.last = self.began  # a short run leaves no line
+        return self._in_log, LOG_SECONDS
 
     @classmethod
     def of(cls, choice, unit="step"):
         """A bar for True, silence for False, or the caller's own function wrapped to look like a bar."""
         if choice is True:
             return cls(unit)
-        return _Function(choice or (lambda done, total: None))
+        return _Function(choice or _nothing)
 
     def __call__(self, done, total):
         now = time.perf_counter()
-        if not self.shown or (now - self.last < 0.1 and done < total):
+        self.facts = done, total
+        if now - self.last < self.pause and (done < total or self.show == self._in_log):
             return
         self.last = now
-        elapsed = now - self.began
+        self.show(done, total)
+
+    def text(self, done, total):
+        """The facts in words."""
+        elapsed = time.perf_counter() - self.began
         rate = done / elapsed if elapsed > 0 else 0.0
         left = (total - done) / rate if rate else 0.0
+        return f"{100 * done / max(total, 1):3.0f} %  {rate:,.0f} {self.unit}s/s  {duration(left)} left"
+
+    def _on_terminal(self, done, total):
         filled = int(24 * done / total) if total else 24
-        line = (
-            f"\r{self.label}{'█' * filled}{'░' * (24 - filled)} {100 * done / max(total, 1):3.0f} %  "
-            f"{rate:,.0f} {self.unit}s/s  {duration(left)} left"
-        )
+        line = f"\r{self.label}{'█' * filled}{'░' * (24 - filled)} {self.text(done, total)}"
         self.stream.write(line.ljust(self.width))
         self.width = len(line)
         self.stream.flush()
 
+    def _in_log(self, done, total):
+        self.stream.write(f"{self.label}{self.text(done, total).strip()}\n")
+        self.stream.flush()
+
+    def _in_cell(self, done, total):
+        from IPython.display import HTML, display
+
+        words = html.escape(f"{self.label}{self.text(done, total)}")
+        bar = HTML(
+            f'<progress value="{float(done)}" max="{float(max(total, 1e-300))}"></progress> <code>{words}</code>'
+        )
+        if not self.width:
+            self.cell, self.width = display(bar, display_id=True), 1
+        else:
+            self.cell.update(bar)
+
     def close(self):
-        """Clear the line."""
-        if self.shown and self.width:
+        """Clear the line; a notebook keeps the last state of its bar."""
+        if self.show == self._in_cell:
+            if self.facts and self.width:
+                self._in_cell(*self.facts)
+        elif self.show == self._on_terminal and self.width:
             self.stream.write("\r" + " " * self.width + "\r")
             self.stream.flush()
+
+
+def _in_notebook():
+    """Whether this process is the kernel of a notebook."""
+    shell = sys.modules.get("IPython")
+    return shell is not None and type(shell.get_ipython()).__name__ == "ZMQInteractiveShell"
+
+
+def _nothing(done, total):
+    pass
 
 
 class _Function:

@@ -22,6 +22,7 @@ import tomllib
 from dataclasses import MISSING
 from importlib import import_module
 
+from . import display
 from .checks import nearest, one_of, shown
 from .errors import SpecError, StoreError
 from .sealed import regular
@@ -67,6 +68,9 @@ class Spec:
     """
 
     recorded = ()
+
+    def _repr_html_(self):
+        return display.spec(self)
 
     def __init_subclass__(cls, *, section, kind):
         register(section, kind, cls)

@@ -6,7 +6,7 @@ import warnings
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from . import sealed
+from . import display, sealed
 from .dataset import SCHEMA_VERSION, expanded
 from .errors import StoreError
 from .methods import method_from_spec
@@ -44,6 +44,9 @@ class Run:
 
     dataset: object
 
+    def _repr_html_(self):
+        return display.run(self)
+
     def __repr__(self):
         d, spec = self.dataset, self.spec
         width = spec["transformer"].get("width", "unknown")  # a network of the user's own need not have one
@@ -77,7 +80,7 @@ class Run:
         """The three detected stages: `name`, `start`, `end` (units of time, None if not found), `evidence`, `because`."""
         from .measure.stages import detect
 
-        return detect(self.dataset)
+        return display.Rows(detect(self.dataset), display.stages)
 
     @property
     def events(self):
@@ -86,7 +89,7 @@ class Run:
         if "event_time" not in data:
             return []
         columns = [data[f"event_{name}"].values.tolist() for name in ("time", "head", "atom", "before", "after")]
-        return [Event(*row) for row in zip(*columns)]
+        return display.Rows([Event(*row) for row in zip(*columns)], display.events)
 
     @property
     def certificate(self):
@@ -94,7 +97,7 @@ class Run:
 
         A dictionary; for three-stage flows a list of them, one for each stage.
         """
-        return json.loads(self.dataset.attrs["certificate"]) if "certificate" in self.dataset.attrs else None
+        return display.facts(json.loads(self.dataset.attrs.get("certificate", "null")))
 
     @property
     def switches(self):

@@ -24,5 +24,5 @@ def pytest_runtest_protocol(item):
     if item.get_closest_marker("as_user"):
         return (yield)
     with float64():
-        jax()  # a test that imports JAX itself expects float64 too
+        jax()  # a test that imports JAX later by itself expects float64 too
         return (yield)

@@ -8,10 +8,10 @@ import mixflow as mf
 PACKAGE = Path(mf.__file__).parent
 # A room may import the rooms above it, never one below.
 PLAN = [
-    "lazy", "errors", "checks", "sealed", "spec", "jaxed", "guest", "progress", "provenance", "ctrl_c", "tasks", "networks",
-    "filippov", "engines",
-    "methods", "measure", "dataset", "store", "running", "training", "side_by_side", "proofs", "sweeping", "plot", "summary",
-    "paper",
+    "lazy", "errors", "extras", "checks", "sealed", "display", "spec", "jaxed", "guest", "progress", "provenance", "ctrl_c",
+    "tasks", "networks", "filippov", "engines",
+    "methods", "measure", "dataset", "store", "running", "training", "side_by_side", "proofs", "sweeping", "plot",
+    "summary", "paper",
     "playground", "commands", "cli", "__main__",
 ]  # fmt: skip
 FILES = sorted(PACKAGE.rglob("*.py"))

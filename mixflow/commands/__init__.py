@@ -3,4 +3,17 @@
 Heavy imports stay inside `run`, so that help answers at once.
 """
 
-NAMES = ("reproduce", "verify", "train", "check", "claims", "sweep", "construct", "prove", "playground", "data", "info")
+NAMES = (
+    "reproduce",
+    "verify",
+    "train",
+    "check",
+    "claims",
+    "sweep",
+    "construct",
+    "prove",
+    "playground",
+    "data",
+    "info",
+    "completion",
+)

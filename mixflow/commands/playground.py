@@ -17,9 +17,11 @@ def flags():
 
 def run(options):
     from ..checks import whole
+    from ..extras import needs
 
     if options.export:
         return _export(options.export)
+    needs("playground")
     from ..playground.server import serve
 
     serve(whole("port", options.port, least=0, most=65535), browser=not options.no_browser, token=options.token)

@@ -29,6 +29,9 @@ def flags():
 
 
 def run(options):
+    from ..extras import needs
+
+    needs("report")
     from ..paper.report.reproduce import one_name, reproduce
     from ..paper.report.words import outcome
 

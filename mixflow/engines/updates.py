@@ -1,5 +1,7 @@
 """How a gradient becomes a step: plain descent, momentum, sign descent, Adam and AdamW, as Optax transformations."""
 
+from ..extras import needs
+
 KINDS = ("sgd", "momentum", "sign", "adam", "adamw")
 
 
@@ -9,6 +11,7 @@ def transformation(kind, learning_rate, momentum=0.9, weight_decay=1e-4):
     "momentum" is the heavy ball v ← β v + g, θ ← θ − η v; "sign" moves every weight by ±η; "adam" and "adamw" keep
     Optax's β₁ = 0.9, β₂ = 0.999, ε = 1e-8, and "adamw" shrinks every trained weight by η × weight_decay each step.
     """
+    needs("networks")
     import optax
 
     return {

@@ -7,6 +7,7 @@ import math
 
 import numpy as np
 
+from ..extras import needs
 from ..jaxed import jax
 from ..networks.transformer import embedding
 from .positions import attend, padded_tokens
@@ -31,6 +32,7 @@ class VanillaNetwork:
 
     def start(self, vanilla):
         """Initial (weights, fixed)."""
+        needs("networks")
         import equinox as eqx
 
         D, M = vanilla.width, vanilla.mlp_width

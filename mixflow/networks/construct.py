@@ -14,6 +14,7 @@ from dataclasses import asdict, dataclass
 
 import numpy as np
 
+from .. import display
 from ..checks import real, whole
 from ..errors import SpecError
 from ..tasks.mixture import CLASS_LIMIT, Mixture
@@ -47,6 +48,9 @@ class Construction:
     def task(self):
         """The task it solves."""
         return Mixture(classes=self.classes)
+
+    def _repr_html_(self):
+        return display.construction(self)
 
     def spec(self):
         """A JSON-ready description from which `from_spec` builds an equal network."""

@@ -2,15 +2,15 @@
 
 from .run import attention_lines, draw_lines, draw_losses, neuron_lines
 from .style import RC, shade, time_axis
+from .style import figure as empty
 
 
 def plot_columns(runs, *, scale="log"):
     """A Figure with a column for each run of `runs` (title -> Run) and the three panels of `plot_run` as rows."""
     from matplotlib import rc_context
-    from matplotlib.figure import Figure
 
     with rc_context(RC):
-        figure = Figure(figsize=(3.9 * len(runs) + 0.4, 7.4))
+        figure = empty(figsize=(3.9 * len(runs) + 0.4, 7.4))
         panels = figure.subplots(3, len(runs), sharex="col", sharey="row", squeeze=False)
         for column, (title, run) in enumerate(runs.items()):
             loss, neurons, attention = panels[:, column]

@@ -2,18 +2,18 @@
 
 from .run import draw_losses
 from .style import GATES, RC, shade, time_axis
+from .style import figure as empty
 
 
 def plot_events(run, names, *, head="+"):
     """A Figure of the losses and the gate of each atom of `names` (atom -> what to call it) in one head."""
     from matplotlib import rc_context
-    from matplotlib.figure import Figure
     from matplotlib.patches import Patch
 
     data = run.dataset
     end = float(data.time[-1])
     with rc_context(RC):
-        figure = Figure(figsize=(7.2, 5.0))
+        figure = empty(figsize=(7.2, 5.0))
         loss, gates = figure.subplots(2, sharex=True, height_ratios=(3, 2))
         draw_losses(loss, data)
         for level, atom in enumerate(names):

@@ -7,6 +7,7 @@ import numpy as np
 from ..checks import one_of
 from ..errors import SpecError
 from .style import COLOURS, RC, shade, time_axis
+from .style import figure as empty
 
 
 def plot_run(run, *, scale="log"):
@@ -24,14 +25,13 @@ def plot_run(run, *, scale="log"):
     """
     one_of("scale", scale, ("log", "linear"))
     from matplotlib import rc_context
-    from matplotlib.figure import Figure
 
     if "w" in run.dataset and "feature" not in run.dataset.coords:
         raise SpecError(
             "the run's w lies along no named features, so it cannot be shown by them: plot run.dataset.w yourself."
         )
     with rc_context(RC):
-        figure = Figure(figsize=(7.2, 7.0))
+        figure = empty(figsize=(7.2, 7.0))
         loss, neurons, attention = figure.subplots(3, sharex=True)
         draw_losses(loss, run.dataset)
         standard = "pair" in run.dataset.dims  # a standard transformer has no head +

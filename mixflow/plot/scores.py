@@ -3,17 +3,17 @@
 import numpy as np
 
 from .style import RC
+from .style import figure as empty
 
 
 def plot_scores(matrices, names):
     """A Figure with one table for each of `matrices` (title -> (F, F) scores), features named by `names`."""
     from matplotlib import colormaps, rc_context
-    from matplotlib.figure import Figure
 
     most = max(float(np.abs(A).max()) for A in matrices.values())
     shades = colormaps["PuOr"]  # orange negative, purple positive: distinct under the common colour-vision deficiencies
     with rc_context(RC):
-        figure = Figure(figsize=(3.6 * len(matrices), 3.5))
+        figure = empty(figsize=(3.6 * len(matrices), 3.5))
         panels = figure.subplots(1, len(matrices), squeeze=False)[0]
         for panel, (title, A) in zip(panels, matrices.items()):
             panel.pcolormesh(A, cmap=shades, vmin=-1.25 * most, vmax=1.25 * most, edgecolors="#ffffff", lw=1)

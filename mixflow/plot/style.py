@@ -1,5 +1,6 @@
 """One look for every figure: colour-blind-safe colours, one colour per idea, stages shaded the same way everywhere."""
 
+import functools
 import math
 
 # Okabe and Ito's palette, which stays distinct under the common colour-vision deficiencies; lines also differ in dash.
@@ -31,6 +32,28 @@ RC = {
     "svg.hashsalt": "mixflow",  # the same figure gives the same bytes
     "svg.fonttype": "none",
 }
+
+
+def figure(**settings):
+    """An empty matplotlib Figure that a notebook shows by itself, whether or not pyplot is in use."""
+    return _shown()(**settings)
+
+
+@functools.cache
+def _shown():
+    import io
+
+    from matplotlib import rc_context
+    from matplotlib.figure import Figure
+
+    class Shown(Figure):
+        def _repr_png_(self):
+            content = io.BytesIO()
+            with rc_context(RC):
+                self.savefig(content, format="png", dpi=100)
+            return content.getvalue()
+
+    return Shown
 
 
 def time_axis(axes, time, scale="log"):

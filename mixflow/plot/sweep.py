@@ -5,6 +5,7 @@ import numpy as np
 from ..checks import nearest
 from ..errors import SpecError
 from .style import COLOURS, RC
+from .style import figure as empty
 
 BAND = (0.1, 0.9)  # quantiles of the shaded band; the line is the median
 CYCLE = ("easy", "hard", "c", "v", "all", "rest")
@@ -19,7 +20,6 @@ def plot_sweep(data, kind="curves", *, x=None, y="loss", by=None, level=None):
            "threshold": share of the runs whose y is below `level` (default: half way, in ratio), against x
     """
     from matplotlib import rc_context
-    from matplotlib.figure import Figure
 
     axes_found = swept(data)
     x = _name(data, x or next(iter(axes_found), None), axes_found, "x")
@@ -30,7 +30,7 @@ def plot_sweep(data, kind="curves", *, x=None, y="loss", by=None, level=None):
     if kind not in PANELS:
         raise SpecError(f"kind = {kind!r}: expected one of {', '.join(PANELS)}{nearest(kind, PANELS)}.")
     with rc_context(RC):
-        figure = Figure(figsize=(6.0, 4.0))
+        figure = empty(figsize=(6.0, 4.0))
         axes = figure.subplots()
         PANELS[kind](figure, axes, data, x, y, by, level)
         axes.set_xlabel(x)

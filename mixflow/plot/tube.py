@@ -3,19 +3,19 @@
 import numpy as np
 
 from .style import COLOURS, RC
+from .style import figure as empty
 
 
 def plot_tube(proof):
     """A Figure of a `Proof`: curves are enclosures, drawn as bands from their lower to their upper end."""
     from matplotlib import rc_context
-    from matplotlib.figure import Figure
 
     times = np.linspace(0, proof.end, 200)
     loss = np.array([proof.loss(t) for t in times])
     margins = np.array([proof.margins(t) for t in times])  # (time, low or high, sample)
     tube = proof.tube
     with rc_context(RC):
-        figure = Figure(figsize=(7.2, 5.0))
+        figure = empty(figsize=(7.2, 5.0))
         above, below = figure.subplots(2, sharex=True, height_ratios=(3, 2))
         above.fill_between(times, *loss.T, color=COLOURS["all"], lw=1.6, label="loss")
         for n in range(margins.shape[-1]):

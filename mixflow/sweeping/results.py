@@ -10,7 +10,7 @@ from functools import cached_property
 
 import numpy as np
 
-from .. import sealed
+from .. import display, sealed
 from ..errors import SpecError, StoreError
 from .consolidated import consolidated
 from .manifest import DONE, FAILED, Manifest, owner
@@ -26,6 +26,9 @@ class SweepResult:
     folder: pathlib.Path
     plan: Plan
     manifest: Manifest
+
+    def _repr_html_(self):
+        return display.sweep(self)
 
     def __repr__(self):
         s = self.status()

@@ -12,6 +12,7 @@ import numpy as np
 
 from ..checks import real
 from ..errors import Interrupted, StoreError
+from ..extras import needs
 from ..guest import unchanged
 from ..progress import Progress
 from ..provenance import provenance
@@ -60,6 +61,7 @@ def sweep(
     Traceback (most recent call last):
     mixflow.errors.SpecError: the axis transformer.omega is empty: give at least one value, or leave the axis out.
     """
+    needs("sweep")
     place = Place(workers, scheduler, tls_ca, tls_cert, tls_key, dashboard)
     limit = real("max_core_hours", max_core_hours, above=0, fix="force=True (--force) lifts the limit")
     described = Sweep.of(description)

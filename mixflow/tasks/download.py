@@ -1,6 +1,7 @@
 """Fetching the full MNIST with pooch: four files with pinned checksums, each kept once fetched."""
 
 from ..errors import StoreError
+from ..extras import needs
 from ..jaxed import cache_directory
 from ..sealed import make_folder
 from .idx import TEST, TRAIN
@@ -17,6 +18,7 @@ def download(folder=None, *, mirror=MIRROR, progress=None):
 
     Raises StoreError where a file cannot be fetched, written, or is not the one whose checksum is pinned.
     """
+    needs("images")
     import pooch
     import requests
 

