@@ -11,6 +11,8 @@ from .commands.common import BAD_INPUT, DONE, INTERRUPTED, say
 from .ctrl_c import work_begins
 from .errors import Interrupted, MixflowError
 
+LONGEST = 500  # characters of argparse's message, which repeats what it was given
+
 
 def main(arguments=None):
     """Run one command; returns the exit code."""
@@ -59,7 +61,8 @@ class _Parser(argparse.ArgumentParser):
     """Bad usage in one line that names the fix."""
 
     def error(self, message):
-        say(f"{self.prog}: {' '.join(message.split())}; see {self.prog} --help.")
+        message = " ".join(message.split())
+        say(f"{self.prog}: {message if len(message) <= LONGEST else message[:LONGEST] + '…'}; see {self.prog} --help.")
         sys.exit(BAD_INPUT)
 
 

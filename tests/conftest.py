@@ -1,4 +1,4 @@
-"""Shared by all tests: the folder on the path (for `twin`), float64 for tests of internals, reproducible Hypothesis."""
+"""Shared by all tests: the folders on the path, float64 for tests of internals, reproducible Hypothesis."""
 
 import sys
 from pathlib import Path
@@ -8,7 +8,7 @@ from hypothesis import settings
 
 from mixflow.jaxed import float64, jax
 
-sys.path.insert(0, str(Path(__file__).parent))
+sys.path[:0] = [str(Path(__file__).parent), str(Path(__file__).parent / "attack")]
 
 # derandomize: the same examples on every machine and every day, so that a failure is a change in the code.
 settings.register_profile("mixflow", deadline=None, derandomize=True, max_examples=25)

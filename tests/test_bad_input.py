@@ -1,11 +1,18 @@
 """Every mistake a user can make gets one clear sentence with the fix."""
 
+import itertools
 import math
 
 import numpy as np
 import pytest
 
 import mixflow as mf
+
+
+def finite(**changes):
+    """A small valid task with something changed."""
+    return mf.FiniteTask(**{"features": ["a"], "atoms": [[("a", 1)]], "labels": [1], **changes})
+
 
 INDEFINITE = np.eye(4) - 2 * np.ones((4, 4))
 
@@ -67,6 +74,52 @@ INDEFINITE = np.eye(4) - 2 * np.ones((4, 4))
         (lambda: mf.FiniteTask(features=["a"], atoms=[[]], labels=[1]), "needs at least one"),
         (lambda: mf.FiniteTask(features=["a"], atoms=[[("a", 1)]], labels=[0]), "labels must be"),
         (lambda: mf.FiniteTask(features=["a"], atoms=[[("a", math.inf)]], labels=[1]), "coefficient of 'a'"),
+        (lambda: finite(atoms=[[("a", 1, 2)]]), r"expected a token \(feature, coefficient\)"),
+        (lambda: finite(atoms=["ab"]), r"atoms\[0\] = 'ab': expected a list of"),
+        (lambda: finite(atoms=[["ab"]]), r"atoms\[0\] = 'ab': expected a token"),
+        (lambda: finite(atoms=[{"a": 1}]), r"atoms\[0\] = {'a': 1}: expected a list"),
+        (lambda: finite(atoms=5), "atoms = 5: expected a list of atoms"),
+        (lambda: finite(atoms=itertools.count()), "expected"),
+        (lambda: finite(features=np.eye(2)), r"features\[0\] = array.*expected a name"),
+        (lambda: finite(features=itertools.repeat("a")), "more than 1000000 entries"),
+        (lambda: finite(features=["a\0"]), "expected a name"),
+        (lambda: finite(atoms=[[("a", 10**400)]]), "coefficient of 'a'"),
+        (lambda: finite(atoms=[[("a", "1")]]), "coefficient of 'a'"),
+        (lambda: finite(labels=[10**400]), r"labels\[0\]"),
+        (lambda: finite(labels="1"), "expected a list of numbers"),
+        (lambda: finite(labels=[math.nan]), r"labels\[0\] = nan"),
+        (lambda: finite(hard=[2]), r"hard\[0\] = 2: expected True or False"),
+        (lambda: finite(hard=[True, True]), "one for each of the 1 atoms"),
+        (lambda: finite(names=["x", "y"]), "names has 2 entries"),
+        (lambda: finite(query=[("b", 1)]), "query names the feature 'b'"),
+        (lambda: finite(query=[("a", 1)] * 2), "query has 2 entries"),
+        (lambda: finite(held_out=[0.5]), "held_out sum to 0.5"),
+        (lambda: finite(identifiers=["b"]), "identifiers names the feature 'b'"),
+        (lambda: finite(watched=["b"]), "watched names the feature 'b'"),
+        (lambda: finite(gram=[[1e308]]).gram is None or finite(gram=[["x"]]), r"gram\[0\]\[0\] = 'x'"),
+        (lambda: finite(gram=[[1], [1, 2]]), "rows of equal length"),
+        (lambda: finite(loss="hinge"), "loss = 'hinge': expected one of 'logistic', 'exponential', 'linear'"),
+        (lambda: mf.Mixture(np.array([2])), "classes = array"),
+        (lambda: mf.Mixture(10**400), "classes = 1000"),
+        (lambda: mf.Mixture(10**5000), "classes = a int that cannot be shown"),
+        (lambda: mf.Mixture(2).sample(10**12, seed=0), "n = 1000000000000"),
+        (lambda: mf.Mixture(2).sample(10, seed=10**20), "seed = 100000000000000000000"),
+        (lambda: mf.Sample(task=5, n=10, seed=0), "task = 5: expected a task of kind mixture"),
+        (lambda: mf.variants.repeated(signals=2**64), "signals = 18446744073709551616"),
+        (lambda: mf.variants.repeated(8, signals=4096), "tokens, above 1000000"),
+        (lambda: mf.variants.distractors(mf.Mixture(), kinds=2**64), "kinds = 18446744073709551616"),
+        (lambda: mf.variants.distractors(mf.Mixture(), count=2**64), "count = 18446744073709551616"),
+        (lambda: mf.variants.imbalanced(100), r"100·2\^100 atoms"),
+        (lambda: mf.variants.imbalanced(2, positive=None), "positive = None"),
+        (lambda: mf.variants.coherent(10**5, coherence=0.1), "classes = 100000"),
+        (lambda: mf.variants.composed(itertools.count()), "parts"),
+        (lambda: mf.variants.composed((10**300, 1)), r"parts\[0\]"),
+        (lambda: mf.variants.label_noise("task", probability=0.1), "label_noise needs"),
+        (lambda: mf.GradientDescent(steps=10**400), "steps"),
+        (lambda: mf.GradientFlow(save_at=itertools.count()), "more than 1000000 entries"),
+        (lambda: mf.ThreeStage(neurons=True), "neurons = True"),
+        (lambda: mf.Until([], 1), r"quantity = \[\]"),
+        (lambda: mf.Optimizer(kind=np.array("adam")), "kind = array"),
     ],
 )
 def test_one_clear_sentence(call, says):
