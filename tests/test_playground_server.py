@@ -140,7 +140,7 @@ def test_compiling_ahead_waits_for_the_first_run(monkeypatch):
     assert trained == []
     first_done.set()
     thread.join(10)
-    assert [type(method).__name__ for _, _, method in trained] == ["GradientFlow", "GradientDescent"]
+    assert [type(method).__name__ for _, _, method in trained] == ["GradientFlow"]
 
 
 @pytest.mark.parametrize(

@@ -102,7 +102,7 @@ PRESETS = [
     {
         "id": "tied",
         "name": "Another mechanism: tied values",
-        "shows": "With w_− = −w_+ the tag cannot be worth anything (w·c stays 0), so it cannot be read; instead it learns "
+        "shows": "With w_− = −w_+ the identifier cannot be worth anything (w·c stays 0), so it cannot be read; instead it learns "
         "whom to look at. It takes about twice as long; watch which scores grow.",
         "state": {"tie_values": True},
     },

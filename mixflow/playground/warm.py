@@ -6,9 +6,9 @@ from ..errors import MixflowError
 from ..training import train
 from .requests import Request
 
-# The first run of a page compiles descent by itself. Short runs: only their programs are wanted.
-AHEAD = ({"method": "flow", "until": 10.0}, {"width": "64", "steps": 100})
-PATIENCE = 5.0  # seconds to wait for the first run, which should not share its processor
+# Descent is computed in the page itself. Short runs: only their programs are wanted.
+AHEAD = ({"method": "flow", "until": 10.0},)
+PATIENCE = 2.0  # seconds to wait for the first run, which should not share its processor
 
 
 def compile_ahead(first_done):

@@ -53,12 +53,14 @@ export function open(config) {
     const run = runs.main;
     if (!run?.length || !run.names) return;
     document.documentElement.dataset.drawn = run.done ? run.key : "partial";
-    const { body, note, title } = cards[id];
+    document.body.classList.toggle("unlisted", !run.names.listed);
+    const { body, note, title, tools } = cards[id];
     const why = missing(id, run);
     note.textContent = why;
     note.hidden = !why;
     body.hidden = Boolean(why);
     if (title) title.hidden = Boolean(why);
+    if (tools) tools.hidden = Boolean(why);
     if (why) return;
     const { index } = clock;
     const atom = run.names.listed ? samples.chosen(run) : 0;
@@ -105,6 +107,8 @@ export function open(config) {
     if (detail.has("off")) painter.redraw(...Object.keys(charts));
   });
 
+  $("skip").addEventListener("click", () => $("stage").focus());
+  addEventListener("hashchange", () => location.reload()); // somebody wrote another address; the page itself replaces it silently
   addTools(cards);
   wirePlayer(state, clock);
   buildForm($("controls"), state, config.presets, { moved, released });

@@ -146,8 +146,8 @@ export class Chart {
     return path;
   }
 
-  // Rows of changing states: [{name, runs: [[from, to, mode] …]}], and marks [{time, row}].
-  rows({ list, marks = [] }) {
+  // Rows of changing states: [{name, runs: [[from, to, mode] …]}], marks [{time, row}], names of equal groups of rows.
+  rows({ list, marks = [], groups = [] }) {
     const { left, top, width, height } = this.area;
     const pitch = height / list.length;
     const gap = pitch > 6 ? 1.5 : 0;
@@ -161,6 +161,7 @@ export class Chart {
       }
       if (pitch >= 9) made.push(text(left - 5, top + (i + 0.5) * pitch + 3.5, name, "tick row-name", "end"));
     });
+    groups.forEach((name, i) => made.push(text(left - 5, top + ((i + 0.5) * height) / groups.length, name, "tick", "end")));
     for (const [mode, d] of Object.entries(paths)) if (d) made.push(svg("path", { class: `row row-${mode}`, d }));
     for (const { time, row } of marks) {
       const at = this.x.at(time);

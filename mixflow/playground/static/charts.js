@@ -124,7 +124,7 @@ function switchboard(page) {
   const longest = Math.max(...list.map(({ name }) => name.length));
   const x = run.still ? { kind: "linear", range: [0, 1], title: "" } : timeAxis(page);
   const height = Math.max(320, Math.min(700, 50 + 12 * list.length));
-  return { x, rows: { list, marks }, panels: [], quiet: true, height, room: list.length <= ROWS ? Math.min(150, 16 + 5.6 * longest) : undefined };
+  return { x, rows: { list, marks, groups: list.length <= ROWS ? [] : ["head +", "head −"] }, panels: [], quiet: true, height, room: list.length <= ROWS ? Math.min(150, 16 + 5.6 * longest) : undefined };
 }
 
 function geometry({ run, index }) {

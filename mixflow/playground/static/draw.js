@@ -49,12 +49,12 @@ export function signed(value, digits = 2) {
   return Number(shown) === 0 ? (0).toFixed(digits) : shown.replace("-", "−");
 }
 
-// A tag has no sign, and a feature by itself (sign 0) neither.
+// An identifier has no sign, and a feature by itself (sign 0) neither.
 export function tokenName(feature, sign) {
   return feature[0] === "c" || sign === 0 ? feature : `${sign > 0 ? "+" : "−"}${feature}`;
 }
 
-// A token as a tile: tags (c) are square, signals round; a negative one is hollow.
+// A token as a tile: identifiers (c) are square, signals round; a negative one is hollow.
 export function chip(feature, sign) {
   return element("span", { class: `chip chip-${feature[0]}${sign < 0 ? " chip-minus" : ""}` }, tokenName(feature, sign));
 }

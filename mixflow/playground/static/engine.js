@@ -201,7 +201,7 @@ export class Symmetric {
     this.entry = new Float64Array(8); // ∂/∂ of own entries A[x_k, y_k] (0–3) and of others A[x_k, y_j] (4–7): cc, cv, vc, vv
   }
 
-  // The weights of docs/mathematics.md §9, with this margin on every sample: tags are worth β and look at themselves (C), unless
+  // The weights of docs/mathematics.md §9, with this margin on every sample: identifiers are worth β and look at themselves (C), unless
   // their own signal outbids them (∓B).
   construct(margin) {
     const { K } = this;

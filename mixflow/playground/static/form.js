@@ -27,6 +27,7 @@ export function buildForm(form, state, presets, { moved, released }) {
     for (const { row, show, block } of fields.values()) {
       block.hidden = !state.used(row);
       show(state.get(row.name));
+      if (row.name === "compare") for (const option of block.querySelectorAll("option")) option.hidden = option.value === state.get("method");
     }
   };
   state.addEventListener("change", refresh);

@@ -143,8 +143,8 @@ export class Runs extends EventTarget {
   }
 
   finished(run) {
-    const how = run.still ? "written down, not trained" : `${KINDS[run.model] ?? run.model}, ${run.length} saves`;
-    messages.status(`${how}, ${number(run.seconds, 2)} s ${run.local ? "in this page" : "by the server"}`, "done");
+    const how = run.still ? "written down, not trained" : `${run.length} saves, ${KINDS[run.model] ?? run.model}`;
+    messages.status(`computed ${run.local ? "in this page" : "by the server"} in ${number(run.seconds, 2)} s (${how})`, "done");
     if (run.warning) messages.say(run.warning);
     this.tell("finished", { run });
   }

@@ -10,33 +10,33 @@ const HARD_OF_THREE = 3; // c1 +v1 −v2 −v3, outvoted
 const STEPS = [
   {
     title: "A puzzle", set: { sample: HARD },
-    say: () => "A sample is a row of tokens: one name tag, c1 or c2, and two signals, v1 and v2, each + or −. A hidden rule turns it into + or −. Nobody tells the network the rule either: below it starts from nothing and finds out.",
+    say: () => "A sample is a row of tokens: one identifier, c1 or c2, like a name tag, and two signals, v1 and v2, each + or −. A hidden rule turns it into + or −. Nobody tells the network the rule either: below it starts from nothing and finds out.",
     ask: "Can you find the rule before it does?", puzzle: true,
-    tell: () => "The tag says which signal counts: with c1 the answer is the sign of v1, with c2 that of v2. The tag by itself means nothing, and so do the signals: one has to find out who belongs to whom.",
+    tell: () => "The identifier says which signal counts: with c1 the answer is the sign of v1, with c2 that of v2. It means nothing by itself, and neither do the signals: one has to find out who belongs to whom.",
   },
   {
     title: "Averaging fails", set: { sample: HARD, method: "three", neurons: 1000, attention: 1, converge: 1 }, to: (run) => run.stage("neurons").end,
     say: () => "Here attention is frozen: every token looks at all tokens alike, so the network can only add the signals up. Watch the tiles: half of them come right, half never do.",
     ask: "Which samples can it not decide, and why?",
-    tell: (run) => `Those whose signals disagree: +1 − 1 = 0, whatever the tag says. They are the hard samples; those whose signals agree are easy, a plain vote is enough. The loss stops at ${number(run.at("loss", run.nearest(run.stage("neurons").end)), 3)}: undecided on half of the samples (½ ln 2).`,
+    tell: (run) => `Those whose signals disagree: +1 − 1 = 0, whatever the identifier says. They are the hard samples; those whose signals agree are easy, a plain vote is enough. The loss stops at ${number(run.at("loss", run.nearest(run.stage("neurons").end)), 3)}: undecided on half of the samples (½ ln 2).`,
   },
   {
     title: "Neurons learn", set: { sample: HARD, probe: "w0" }, to: (run) => 1.6 * (run.stage("neurons")?.end ?? 12),
     say: () => "Now everything may move at once, and again the neurons come first: in head + the signals become worth something (the bars), and the easy samples come right. The lines hardly change.",
     ask: "Why do the neurons come first?",
-    tell: (run) => `At the start every token is worth 0 to the neurons. Then it makes no difference where one looks, and nothing pushes the attention anywhere. Only when signals are worth something does looking at the right one pay. And as long as both neurons are on, tags make no difference either: that ends when the first neuron switches off, at t ≈ ${number(run.stage("neurons")?.end ?? NaN, 3)}.`,
+    tell: (run) => `At the start every token is worth 0 to the neurons. Then it makes no difference where one looks, and nothing pushes the attention anywhere. Only when signals are worth something does looking at the right one pay. And as long as both neurons are on, identifiers make no difference either: that ends when the first neuron switches off, at t ≈ ${number(run.stage("neurons")?.end ?? NaN, 3)}.`,
   },
   {
     title: "Attention finds the pair", set: { sample: HARD, probe: "k0" }, from: (run) => run.stage("neurons")?.end ?? 0, to: (run) => 1.5 * (run.stage("attention")?.end ?? 300),
-    say: () => "The loss waits on a plateau, as if nothing happened. But the lines begin to part: a signal looks at its own tag or away from it, and at the other tag just the other way round.",
-    ask: "Click another hard sample: who looks at the tag in head +, who in head −?",
-    tell: (run) => `In head +, the tag is worth a lot. Its own signal looks at it if it is +, and looks away if it is −; the other signal does the opposite, so that its vote cancels. Head − mirrors this. So attention has learned which tag belongs to which signal; at t ≈ ${number(run.stage("attention")?.end ?? NaN, 3)} half of the hard samples' loss is gone.`,
+    say: () => "The loss waits on a plateau, as if nothing happened. But the lines begin to part: a signal looks at its own identifier or away from it, and at the other one just the other way round.",
+    ask: "Click another hard sample: who looks at the identifier in head +, who in head −?",
+    tell: (run) => `In head +, the identifier is worth a lot. Its own signal looks at it if it is +, and looks away if it is −; the other signal does the opposite, so that its vote cancels. Head − mirrors this. So attention has learned which identifier belongs to which signal; at t ≈ ${number(run.stage("attention")?.end ?? NaN, 3)} half of the hard samples' loss is gone.`,
   },
   {
     title: "It converges", set: { sample: HARD }, from: (run) => run.stage("attention")?.end ?? 0,
     say: () => "All samples are right, and every margin goes on growing: the loss falls to zero like 1/t.",
     ask: "What is different with three pairs (K = 3)?", button: ["Show me three pairs", { classes: 3, steps: 40000, sample: HARD_OF_THREE }],
-    tell: (run) => `The same three stages, only longer: more tags and signals must find each other${run.names.features.filter((f) => f[0] === "c").length === 3 ? `, here until t ≈ ${number(run.stage("attention")?.end ?? NaN, 3)}` : ""}. And with three votes there is always a majority, so a hard sample is not undecided at first but wrong: the network is outvoted by signals that do not count.`,
+    tell: (run) => `The same three stages, only longer: more identifiers and signals must find each other${run.names.features.filter((f) => f[0] === "c").length === 3 ? `, here until t ≈ ${number(run.stage("attention")?.end ?? NaN, 3)}` : ""}. And with three votes there is always a majority, so a hard sample is not undecided at first but wrong: the network is outvoted by signals that do not count.`,
   },
 ];
 
