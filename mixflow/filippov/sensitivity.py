@@ -51,12 +51,17 @@ class Sensitivity:
     slope: np.ndarray
     events: np.ndarray
     one_sided: np.ndarray
-    _moment: tuple = field(repr=False)  # what `value` needs: leaves, their directions, y and the tree
+    _moment: tuple = field(repr=False)  # what `value` needs: the constants' leaves and tree, their directions, y
 
     @in_float64
     def value(self, quantity):
         """(p,) derivative of quantity(c, y), a JAX function, at the end time."""
         return self._along(quantity)[0]
+
+    @in_float64
+    def speed(self, quantity):
+        """How fast quantity(c, y), a JAX function, changes in time at the end."""
+        return self._along(quantity)[1]
 
     @in_float64
     def time(self, quantity):
@@ -66,14 +71,19 @@ class Sensitivity:
 
     def _along(self, quantity):
         jax = configured()
-        c, changes, y = self._moment
+        leaves, tree, changes, y = self._moment
+        moving = [i for i, change in enumerate(changes) if change is not None]
 
-        def moved(c, y):
-            return jax.numpy.asarray(quantity(c, y), float)
+        def moved(parts, y):
+            now = list(leaves)
+            for i, part in zip(moving, parts, strict=True):
+                now[i] = part
+            return jax.numpy.asarray(quantity(jax.tree.unflatten(tree, now), y), float)
 
-        _, push = jax.linearize(moved, c, y)
-        still = jax.tree.map(lambda leaf: leaf[0] * 0, changes)
-        return np.asarray(jax.vmap(push)(changes, self.state)), float(push(still, self.slope))
+        parts = [leaves[i] for i in moving]
+        _, push = jax.linearize(moved, parts, y)
+        change = jax.vmap(push)([changes[i] for i in moving], self.state)
+        return np.asarray(change), float(push([0 * part for part in parts], self.slope))
 
 
 @in_float64
@@ -138,12 +148,7 @@ class _Track:
                 rows |= self._event(later, mode, after, there)
         last = self._moment(modes[-1][1], self.result.state)
         events = [rows.get((e.time, e.gate), np.full(self.p, np.nan)) for e in self.result.events]
-        jax = configured()
-        changes = [
-            np.zeros((self.p, *np.shape(leaf))) if change is None else change
-            for leaf, change in zip(self.leaves, self.changes, strict=True)
-        ]
-        moment = self.ready.constants, jax.tree.unflatten(self.tree, changes), self.result.state
+        moment = self.leaves, self.tree, self.changes, self.result.state
         return Sensitivity(
             state=self.S, slope=last["f"], events=np.array(events).reshape(-1, self.p), one_sided=self.one_sided,
             _moment=moment,
