@@ -13,6 +13,8 @@ mixflow.errors.SpecError: pooling = 'maen': expected one of 'mean', 'sum'; did y
 import itertools
 import math
 import numbers
+from collections.abc import Collection, Iterable
+from typing import Any
 
 from .errors import SpecError
 
@@ -22,7 +24,7 @@ LIST_LIMIT = 10**6  # entries of a list that are read; more is a mistake, or an 
 TEXT_LIMIT = 60  # characters of a value that are shown
 
 
-def shown(value):
+def shown(value: Any) -> str:
     """`value` for a message: its repr in one line, cut if it is long; never an error."""
     try:
         text = " ".join(repr(value).split())
@@ -31,7 +33,7 @@ def shown(value):
     return text if len(text) <= TEXT_LIMIT else f"{text[:TEXT_LIMIT]}…"
 
 
-def whole(name, value, *, least=1, most=None, fix=""):
+def whole(name: str, value: Any, *, least: int = 1, most: int | None = None, fix: str = "") -> int:
     """`value` as an int within [least, most], or a SpecError."""
     number = _number(value)
     fits = number is not None and math.isfinite(number) and int(number) == number
@@ -40,7 +42,16 @@ def whole(name, value, *, least=1, most=None, fix=""):
     return int(number)
 
 
-def real(name, value, *, above=None, least=None, below=None, most=None, fix=""):
+def real(
+    name: str,
+    value: Any,
+    *,
+    above: float | None = None,
+    least: float | None = None,
+    below: float | None = None,
+    most: float | None = None,
+    fix: str = "",
+) -> float:
     """`value` as a finite float within the open (`above`, `below`) or closed (`least`, `most`) bounds, or a SpecError."""
     number = _number(value)
     fits = number is not None and math.isfinite(number)
@@ -58,19 +69,19 @@ def real(name, value, *, above=None, least=None, below=None, most=None, fix=""):
     return number
 
 
-def seed(name, value):
+def seed(name: str, value: Any) -> int:
     """`value` as the seed of a random number generator, from 0 to what a file's 64 bits hold, or a SpecError."""
     return whole(name, value, least=0, most=2**63 - 1)
 
 
-def flag(name, value):
+def flag(name: str, value: Any) -> bool:
     """`value` as a bool if it is one, or a SpecError."""
     if type(value).__name__ in ("bool", "bool_"):  # Python's and NumPy's
         return bool(value)
     raise SpecError(f"{name} = {shown(value)}: expected True or False.")
 
 
-def one_of(name, value, choices):
+def one_of(name: str, value: Any, choices: Collection[str]) -> str:
     """`value` if it is among `choices`, all of them strings, or a SpecError that suggests the nearest one."""
     if not isinstance(value, str) or value not in choices:
         listed = ", ".join(map(repr, choices))
@@ -78,14 +89,14 @@ def one_of(name, value, choices):
     return value
 
 
-def word(name, value):
+def word(name: str, value: Any) -> str:
     """`value` as a name that files and messages can carry, or a SpecError."""
     if not isinstance(value, str) or not value or not value.isprintable():
         raise SpecError(f"{name} = {shown(value)}: expected a name, a string of at least one printable character.")
     return str(value)
 
 
-def listed(name, value, expected="a list", *, most=LIST_LIMIT):
+def listed(name: str, value: Any, expected: str = "a list", *, most: int = LIST_LIMIT) -> tuple:
     """The entries of a list, a tuple, an array or another iterable, as a tuple, or a SpecError.
 
     Strings and tables can be iterated over, too, but never mean a list of their letters or keys.
@@ -101,7 +112,7 @@ def listed(name, value, expected="a list", *, most=LIST_LIMIT):
     return entries
 
 
-def nearest(value, choices):
+def nearest(value: Any, choices: Iterable[str]) -> str:
     """ "; did you mean 'x'" for the choice nearest to a misspelt `value`, or nothing."""
     import difflib
 

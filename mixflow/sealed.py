@@ -10,8 +10,14 @@ import os
 import pathlib
 import secrets
 import stat
+from typing import TYPE_CHECKING, Any
 
 from .errors import StoreError
+
+if TYPE_CHECKING:
+    import xarray
+
+Path = str | os.PathLike
 
 MARK = b"\n-- mixflow 01 --"
 SEAL = len(MARK) + hashlib.sha256().digest_size
@@ -21,7 +27,7 @@ GROWTH = (
 )
 
 
-def pack(content):
+def pack(content: bytes) -> bytes:
     """The bytes of the sealed file with this content.
 
     >>> unpack(pack(b"loss")) == b"loss", len(pack(b"loss")) - len(b"loss") == SEAL
@@ -31,7 +37,7 @@ def pack(content):
     return marked + hashlib.sha256(marked).digest()
 
 
-def unpack(sealed, name="the file"):
+def unpack(sealed: bytes, name: Any = "the file") -> bytes:
     """The content of a sealed file, or a StoreError that names what is wrong; nothing is parsed before the hash is right.
 
     >>> unpack(pack(b"loss")[1:])
@@ -42,7 +48,7 @@ def unpack(sealed, name="the file"):
     return sealed[:-SEAL]
 
 
-def read(path):
+def read(path: Path) -> bytes:
     """The content of the sealed file at `path`; raises StoreError for anything else, devices and folders included."""
     path = regular(path)
     try:
@@ -52,7 +58,7 @@ def read(path):
     return unpack(sealed, path)
 
 
-def verify(path):
+def verify(path: Path) -> pathlib.Path:
     """The path of a sealed file whose hash is right, read piece by piece: for files that are opened lazily after it."""
     path = regular(path)
     digest = hashlib.sha256()
@@ -92,7 +98,7 @@ def _check_seal(end, digest, name):
         raise StoreError(f"{name} does not match its checksum: it was damaged or altered after it was written.")
 
 
-def dataset(content, name="the file"):
+def dataset(content: bytes, name: Any = "the file") -> "xarray.Dataset":
     """The xarray.Dataset in the bytes of a netCDF file, in memory; a StoreError where it holds groups or unpacks to much more."""
     import io
 
@@ -113,7 +119,7 @@ def dataset(content, name="the file"):
     raise StoreError(f"{name} has {len(content)} bytes but unpacks to {sum(sizes)}: no file of mixflow does that.")
 
 
-def as_path(path):
+def as_path(path: Path) -> pathlib.Path:
     """`path` as a pathlib.Path that the system can take, or a StoreError in one sentence."""
     from .checks import shown
 
@@ -126,7 +132,7 @@ def as_path(path):
     return path
 
 
-def regular(path):
+def regular(path: Path) -> pathlib.Path:
     """The path of an ordinary file that is there to be read, or a StoreError; links are followed, devices refused."""
     path = as_path(path)
     try:
@@ -138,7 +144,7 @@ def regular(path):
     return path
 
 
-def writable(path):
+def writable(path: Path) -> pathlib.Path:
     """The path of a file that may be written or replaced, or a StoreError: nothing but a writable file is ever replaced."""
     path = as_path(path)
     try:
@@ -155,7 +161,7 @@ def writable(path):
     return path
 
 
-def write_whole(path, content):
+def write_whole(path: Path, content: bytes) -> pathlib.Path:
     """Write bytes by way of a temporary file in the same folder, synced and renamed: never half a file; returns the path."""
     path = writable(path)
     temporary = path.with_name(f".{path.name[:200]}.{secrets.token_hex(4)}")
@@ -177,7 +183,7 @@ def write_whole(path, content):
     return path
 
 
-def make_folder(folder):
+def make_folder(folder: Path) -> pathlib.Path:
     """Make an output folder and return its path, or say in one sentence why not."""
     folder = as_path(folder)
     try:

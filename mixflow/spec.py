@@ -17,15 +17,21 @@ import dataclasses
 import inspect
 import json
 import math
+import os
 import re
 import tomllib
+from collections.abc import Callable, Iterator
 from dataclasses import MISSING
 from importlib import import_module
+from typing import Any, Self
 
 from . import display
 from .checks import nearest, one_of, shown
 from .errors import SpecError, StoreError
 from .sealed import regular
+
+Check = Callable[[str, Any], Any]  # of (name, value): the value as it is kept, or a SpecError
+Table = dict[str, Any]
 
 SECTIONS = ("task", "transformer", "method")
 DEFAULT_KIND = {"task": "mixture", "transformer": "transformer", "method": "descent", "until": "until"}
@@ -36,7 +42,7 @@ SIZE_LIMIT = 10**7  # bytes of a file that describes a run
 _KINDS = {section: {} for section in HOMES}
 
 
-def setting(default=MISSING, check=None, *, flag=True, key=None):
+def setting(default: Any = MISSING, check: Check | None = None, *, flag: bool = True, key: str | None = None) -> Any:
     """A field of a specification, for the body of a dataclass.
 
     default  its value if it is not given; None then also stands for "not given", and is not checked. A Spec may be one
@@ -47,7 +53,7 @@ def setting(default=MISSING, check=None, *, flag=True, key=None):
     return dataclasses.field(default=default, metadata={"check": check, "flag": flag, "key": key})
 
 
-def part(section, *chosen):
+def part(section: str, *chosen: str) -> Check:
     """A check for a field that holds a specification of the chosen kinds of a section: takes the object, or its table."""
 
     def check(name, value):
@@ -90,19 +96,19 @@ class Spec:
         for name, value in values.items():
             object.__setattr__(self, name, value)
 
-    def spec(self):
+    def spec(self) -> Table:
         """A JSON-ready description, a dictionary, from which `from_spec` builds an equal object."""
         own = {_key(field): plain(getattr(self, field.name)) for field in dataclasses.fields(self) if field.init}
         return {"kind": kind_of(self)[1], **own, **{name: plain(getattr(self, name)) for name in self.recorded}}
 
     @classmethod
-    def from_spec(cls, spec):
+    def from_spec(cls, spec: Table) -> Self:
         """The object that `spec()` described; raises SpecError, or StoreError where a checksum differs."""
         section, kind = kind_of(cls)
         return build(section, {**spec, "kind": kind})
 
 
-def register(section, kind, maker):
+def register(section: str, kind: str, maker: Callable[..., Any]) -> None:
     """Make a dataclass or a function a kind of a section."""
     _KINDS[section][kind] = maker
 
@@ -113,13 +119,13 @@ def recipe(function):
     return function
 
 
-def kinds(section):
+def kinds(section: str) -> dict[str, Callable[..., Any]]:
     """{kind: class or function} of a section."""
     import_module(f".{HOMES[section]}", __package__)
     return _KINDS[section]
 
 
-def kind_of(made):
+def kind_of(made: Any) -> tuple[str | None, str | None]:
     """(section, kind) of a specification or of its class; (None, None) of anything else."""
     maker = made if isinstance(made, type) else type(made)
     return next(
@@ -139,7 +145,7 @@ class Field:
     section: str | None = None
 
 
-def fields(section, kind):
+def fields(section: str, kind: str) -> dict[str, Field]:
     """{key: Field} of a kind, in order.
 
     >>> fields("task", "mixture")["classes"].default
@@ -181,7 +187,7 @@ def _meanings(maker):
     return found
 
 
-def build(section, given, where=None):
+def build(section: str, given: Any, where: str | None = None) -> Any:
     """The object that a table describes; an object is returned as it is. Errors call the table `where`.
 
     >>> build("task", {"kind": "sample", "task": {"classes": 3}, "n": 10, "seed": 0}).task
@@ -213,7 +219,7 @@ def build(section, given, where=None):
     return made
 
 
-def complete(section, given, moving=None, where=None):
+def complete(section: str, given: Any, moving: Table | None = None, where: str | None = None) -> Table:
     """The whole table of a section, defaults written out and checked, from a table or from the object itself.
 
     moving  {dotted name: value} of what is set later, e.g. by a sweep's axis; a field without a default takes it from there
@@ -252,7 +258,7 @@ def _check_known(where, values, known):
             raise SpecError(f"{where}.{shown(key)} is unknown: expected one of {names}{nearest(key, known)}.")
 
 
-def read(given):
+def read(given: Table | str | os.PathLike) -> tuple[Any, Any, Any]:
     """(task, network, method) of a dictionary of tables, or of the TOML or JSON file at a path; defaults where one is missing.
 
     Raises SpecError for anything that describes no run, StoreError for a file that cannot be read.
@@ -267,7 +273,7 @@ def read(given):
         raise SpecError("the tables hold one another without an end: expected a task of a task a few times.") from None
 
 
-def tables(given):
+def tables(given: Table | str | os.PathLike) -> Table:
     """The dictionary of tables itself: task, transformer, method, and "model" and "name" if they are given."""
     if not isinstance(given, dict):
         given = _parsed(regular(given))
@@ -298,7 +304,7 @@ def _parsed(path):
     return given
 
 
-def toml(tables):
+def toml(tables: Table) -> str:
     """The text of a TOML file with these tables, e.g. {"task": task.spec(), …}; fields that are None are left out.
 
     >>> print(toml({"method": {"kind": "flow", "until": 10.0, "save_at": [1.0, "inf"]}}))
@@ -324,7 +330,7 @@ def _toml(value):
     return json.dumps(value, ensure_ascii=False)
 
 
-def leaves(table, prefix):
+def leaves(table: Table, prefix: str) -> Iterator[str]:
     """Dotted names of the fields in a complete table, those of the specifications inside it included."""
     for key, inside in table.items():
         if isinstance(inside, dict) and key in SECTIONS:
@@ -333,7 +339,7 @@ def leaves(table, prefix):
             yield f"{prefix}.{key}"
 
 
-def filled(base, values):
+def filled(base: Table, values: Table) -> Table:
     """`base` with {dotted name: value} put in; parts that do not change are shared, not copied."""
     result = dict(base)
     for name, inside in values.items():
@@ -346,7 +352,7 @@ def filled(base, values):
     return result
 
 
-def plain(value):
+def plain(value: Any) -> Any:
     """A value as JSON and TOML know it; infinity as "inf", an array as lists, a specification as its table."""
     if hasattr(type(value), "spec"):
         return value.spec()
