@@ -47,6 +47,8 @@ class Estimate:
         return {**vars(self), "core_hours": self.core_seconds / 3600, "groups": groups}
 
     def __str__(self):
+        from dask.utils import format_bytes, format_time
+
         wide = max(38, *(len(label) for label, _, _ in self.groups[:20]))
         lines = [f"{'group':{wide}} {'runs':>10} {'core-hours':>11}"]
         for label, runs, seconds in self.groups[:20]:
@@ -58,8 +60,8 @@ class Estimate:
             f"runs        {self.runs} in {_count(len(self.groups), 'group')} and {_count(self.batches, 'batch')}"
         )
         lines.append(f"core-hours  {self.core_seconds / 3600:.3g}")
-        lines.append(f"wall time   {duration(self.wall_seconds)} on {_count(self.workers, 'worker')}")
-        lines.append(f"disk        {size(self.bytes)} of {size(self.free)} free")
+        lines.append(f"wall time   {format_time(self.wall_seconds)} on {_count(self.workers, 'worker')}")
+        lines.append(f"disk        {format_bytes(self.bytes)} of {format_bytes(self.free)} free")
         return "\n".join(lines)
 
 
@@ -107,10 +109,12 @@ def estimate(plan, folder, workers, times=(), startup=0.0, waited=0.0):
 
 def refuse_absurd(cost, max_core_hours):
     """A SpecError for a plan that cannot fit or that nobody meant."""
+    from dask.utils import format_bytes
+
     if cost.bytes > 0.9 * cost.free:
         raise SpecError(
-            f"the sweep needs about {size(cost.bytes)} and {size(cost.free)} are free: keep fewer series, save less often, "
-            "choose another --out, or insist with --force."
+            f"the sweep needs about {format_bytes(cost.bytes)} and {format_bytes(cost.free)} are free: keep fewer series, save "
+            "less often, choose another --out, or insist with --force."
         )
     if cost.core_seconds > 3600 * max_core_hours * (1 if cost.calibrated else ROUGH):
         raise SpecError(
@@ -174,20 +178,3 @@ def _count(number, word):
 def _existing(folder):
     folder = pathlib.Path(folder).absolute()
     return next(path for path in (folder, *folder.parents) if path.exists())
-
-
-def size(count):
-    """Bytes for people."""
-    for unit in ("B", "kB", "MB", "GB"):
-        if count < 1000:
-            return f"{count:.3g} {unit}"
-        count /= 1000
-    return f"{count:.3g} TB"
-
-
-def duration(seconds):
-    """Seconds for people."""
-    for unit, length in (("days", 86400), ("h", 3600), ("min", 60)):
-        if seconds >= length:
-            return f"{seconds / length:.3g} {unit}"
-    return f"{seconds:.2g} s"
