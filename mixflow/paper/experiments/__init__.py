@@ -12,6 +12,7 @@ _HOME = {
     "classes": "classes",
     "construction": "construction",
     "mnist": "mnist",
+    "questions": "questions",
     "claims": "claims",
     "robustness": "robustness",
 }

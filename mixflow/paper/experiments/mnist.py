@@ -115,6 +115,9 @@ def _source(task, seeds):
         split=f"{sizes['train']} images of the digits for training, {sizes['test']} others held out, drawn anew by each "
         ""
         ""
+        ""
+        ""
+        ""
         "seed; "
         f"indices are in each model's file; checksum of data, split and samples, {checksums}",
     )

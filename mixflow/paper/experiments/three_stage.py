@@ -55,7 +55,7 @@ def verdict(results):
     off = staged.stages[0].evidence.get("switch_off") or math.nan
     exact = 9 * b + 4.5 * math.expm1(2 * b)
     why = (
-        "w alone moves: α' = 2/(9 (1 + e^{4α/3})), so 2α/3 = b at 9b + 9/2 (e^{2b} − 1); tolerance: one step of descent"
+        "w alone moves: α' = 1/(6 (1 + e^{4α/3})), so 2α/3 = b at 9b + 9/2 (e^{2b} − 1); tolerance: one step of descent"
     )
     checks = [
         near(

@@ -9,6 +9,7 @@ import functools
 import hashlib
 import json
 import pathlib
+import re
 import time as clock
 import traceback
 
@@ -73,7 +74,7 @@ def perform(folder, experiment: Experiment, settings, *, full, progress):
     try:
         results = experiment.run(settings, progress)
         checks = experiment.verdict(results)
-        record |= {"answer": experiment.answer(results)} | _files(folder, experiment, results)
+        record |= {"answer": true_minus(experiment.answer(results))} | _files(folder, experiment, results)
     except Exception as error:  # a broken engine must give a report that says so
         kind = "".join(traceback.format_exception_only(error)).strip()
         said = str(error) if isinstance(error, mf.MixflowError) else kind
@@ -84,6 +85,11 @@ def perform(folder, experiment: Experiment, settings, *, full, progress):
     record["ok"] = all(check.ok is not False for check in checks)
     write(record_path(folder, experiment.name), dump(record))
     return record
+
+
+def true_minus(text):
+    """The text with a minus sign, not a hyphen, before negative numbers."""
+    return re.sub(r"(?<![\w-])-(?=\d)", "−", text)
 
 
 NOTHING = {"figures": [], "series": [], "models": [], "sources": [], "tables": [], "stages": {}, "files": {}}
