@@ -75,19 +75,28 @@ def measure(times):
             sights.append(page.evaluate(FIRST))
         page.locator("#status[data-state=done]").wait_for(timeout=60_000)
         page.click("#play")
-        found, seen = [], set()
+        found, seen, busy = [], set(), []
+        meter = page.context.new_cdp_session(page)
+        meter.send("Performance.enable", {"timeDomain": "threadTicks"})
         # Ticks two apart: ω is rounded to hundredths, 400 ticks span 0.01 … 3, so neighbours may be the same setting.
         for i, tick in enumerate(range(2, 2 + 2 * (times + WARM_UP), 2)):
             page.wait_for_timeout(PAUSE)
+            before = _processor(meter)
             moved = page.evaluate(MOVE, tick)
             if moved is None or moved["key"] in seen:
                 raise SystemExit(f"movement {i}: no new finished run within 20 s, the measurement is void.")
             seen.add(moved["key"])
             if i >= WARM_UP:
                 found.append(moved["finished"])
+                busy.append(1e3 * (_processor(meter) - before))
         frames = page.evaluate(FRAMES)
         browser.close()
-    return found, sights[1:], frames, len(exported().encode())
+    return found, busy, sights[1:], frames, len(exported().encode())
+
+
+def _processor(meter):
+    """Seconds of processor time the page's own thread has used; the engine has a thread of its own."""
+    return {row["name"]: row["value"] for row in meter.send("Performance.getMetrics")["metrics"]}["TaskDuration"]
 
 
 def main():
@@ -95,11 +104,12 @@ def main():
     parser.add_argument("--times", type=int, default=30, help="slider movements to measure, 3 to 150")
     parser.add_argument("--json", action="store_true", help="print one JSON object on one line")
     options = parser.parse_args()
-    found, sights, frames, size = measure(max(3, min(options.times, 150)))
+    found, busy, sights, frames, size = measure(max(3, min(options.times, 150)))
     result = {
         "movements": len(found),
         "finished_median_ms": round(float(np.median(found)), 1),
         "finished_p90_ms": round(float(np.quantile(found, 0.9)), 1),
+        "drawing_processor_median_ms": round(float(np.median(busy)), 1),
         "first_sight_median_ms": round(float(np.median(sights)), 1),
         "frames_per_second": round(frames, 1),
         "page_bytes": size,

@@ -452,7 +452,7 @@ def test_phone_dark_and_still(visit):
     page = visit(QUICK, viewport={"width": 390, "height": 800}, color_scheme="dark", reduced_motion="reduce")
     assert page.evaluate("document.documentElement.scrollWidth") <= 390
     assert page.evaluate("document.documentElement.dataset.theme") == "dark"
-    order = ["#network", "#samples", "#loss", "#controls", "#neurons"]
+    order = ["#network", "#loss", "#samples", "#controls", "#neurons"]
     tops = [page.evaluate(f"document.querySelector('{one}').getBoundingClientRect().top") for one in order]
     assert tops == sorted(tops)
     clipped = """[...document.querySelectorAll('#network text')].filter((t) => {

@@ -198,7 +198,11 @@ export class Symmetric {
     this.chance = binomial(K);
     this.askers = [1, -1].map((y) => Array.from({ length: K }, (_, n) => queries(y, n, K - 1 - n)));
     this.update = updater(2, null);
-    this.entry = new Float64Array(8); // ∂/∂ of own entries A[x_k, y_k] (0–3) and of others A[x_k, y_j] (4–7): cc, cv, vc, vv
+    this.parts = [0, 1].map((s) => [this.A, this.GK, this.GQ].map((X) => X.subarray(4 * s, 4 * s + 4)));
+    this.h = new Float64Array(4);
+    this.e = new Float64Array(16); // exponentials of the scores (0–7) and their inverses (8–15)
+    this.entry = new Float64Array(16); // ∂/∂ of the scores, from keys that have them with sign + (0–7) and with sign − (8–15)
+    this.gw = new Float64Array(2);
   }
 
   // The weights of docs/mathematics.md §9, with this margin on every sample: identifiers are worth β and look at themselves (C), unless
@@ -212,26 +216,35 @@ export class Symmetric {
     [0, 4].forEach((sector) => { this.A[sector] = C; this.A[sector + 2] = -B; });
   }
 
-  // own (0–3) and other (4–7) entries of A between features.
+  // Own entries A[x_k, y_k] (0–3) and others A[x_k, y_j] (4–7) between features: cc, cv, vc, vv each.
   get scores() {
-    const { A, K } = this;
-    return Float64Array.from({ length: 8 }, (_, i) => (i < 4 ? A[4 + i] : 0) + (A[i % 4] - A[4 + (i % 4)]) / K);
+    return Float64Array.from({ length: 8 }, (_, i) => this.score(i));
   }
 
-  // z_+ of the samples with label y and n positive signs among the others; with a `slope` also its gradient, added to
-  // `entry` and `gw`. `e` are the exponentials of the scores.
-  activate(y, n, e, slope, gw) {
-    const { K, w, entry } = this;
+  score(i) {
+    return (i < 4 ? this.A[4 + i] : 0) + (this.A[i % 4] - this.A[4 + (i % 4)]) / this.K;
+  }
+
+  exponentials() {
+    for (let i = 0; i < 8; i += 1) this.e[8 + i] = 1 / (this.e[i] = Math.exp(this.score(i)));
+  }
+
+  // z_+ of the samples of one type, given by who asks in them; with a `slope` also its gradient, added to `entry` and `gw`.
+  activate(askers, slope) {
+    const { K, w, e, entry, gw } = this;
     let sum = 0;
-    for (const [asking, keys] of this.askers[y > 0 ? 0 : 1][n]) {
+    for (let at = 0; at < askers.length; ) {
+      const asking = askers[at];
+      const first = at + 2;
+      const end = first + 4 * askers[at + 1];
       let total = 0;
       let c = 0;
       let v = 0;
-      for (const [count, score, sign, kc, kv] of keys) {
-        const weight = count * (sign > 0 ? e[score] : 1 / e[score]);
+      for (let i = first; i < end; i += 4) {
+        const weight = askers[i] * e[askers[i + 1]];
         total += weight;
-        c += weight * kc;
-        v += weight * kv;
+        c += weight * askers[i + 2];
+        v += weight * askers[i + 3];
       }
       const read = (w[0] * c + w[1] * v) / total;
       sum += asking * read;
@@ -239,11 +252,11 @@ export class Symmetric {
         const share = (slope * asking) / (K + 1) / total;
         gw[0] += share * c;
         gw[1] += share * v;
-        for (const [count, score, sign, kc, kv] of keys) {
-          const weight = count * (sign > 0 ? e[score] : 1 / e[score]);
-          entry[score] += sign * share * weight * (w[0] * kc + w[1] * kv - read);
+        for (let i = first; i < end; i += 4) {
+          entry[askers[i + 1]] += share * askers[i] * e[askers[i + 1]] * (w[0] * askers[i + 2] + w[1] * askers[i + 3] - read);
         }
       }
+      at = end;
     }
     return this.bias + sum / (K + 1);
   }
@@ -251,50 +264,55 @@ export class Symmetric {
   // z of both heads for every type of sample, y = + first, n rising: (2, 2K); and the margins (2K,). Head − is the reflection
   // of head +: z_−(y, n) = z_+(−y, K−1−n).
   look() {
-    const { K } = this;
-    const e = this.scores.map(Math.exp);
+    const { K, askers: [plus, minus] } = this;
+    this.exponentials();
     const z = new Float64Array(4 * K);
     for (let n = 0; n < K; n += 1) {
-      z[n] = z[4 * K - 1 - n] = this.activate(1, n, e);
-      z[K + n] = z[3 * K - 1 - n] = this.activate(-1, n, e);
+      z[n] = z[4 * K - 1 - n] = this.activate(plus[n], 0);
+      z[K + n] = z[3 * K - 1 - n] = this.activate(minus[n], 0);
     }
     this.z = z;
     this.margin = Float64Array.from({ length: 2 * K }, (_, i) => (i < K ? 1 : -1) * (Math.max(z[i], 0) - Math.max(z[2 * K + i], 0)));
   }
 
   step(etaW, etaA) {
-    const { K, A, GK, GQ, w, entry } = this;
-    const e = this.scores.map(Math.exp);
-    const gw = [0, 0];
+    const { K, w, entry, gw, h, askers: [positive, negative] } = this;
+    this.exponentials();
+    gw.fill(0);
     entry.fill(0);
     for (let n = 0; n < K; n += 1) {
-      const [plus, minus] = [this.activate(1, n, e), this.activate(-1, K - 1 - n, e)];
+      const [own, mirror] = [positive[n], negative[K - 1 - n]];
+      const plus = this.activate(own, 0);
+      const minus = this.activate(mirror, 0);
       // half, because a shared parameter moves both heads and this is the derivative of one alone
       const slope = (-0.5 * this.chance[n]) / (1 + Math.exp(Math.max(plus, 0) - Math.max(minus, 0)));
-      if (plus > 0) this.activate(1, n, e, slope, gw);
-      if (minus > 0) this.activate(-1, K - 1 - n, e, -slope, gw);
+      if (plus > 0) this.activate(own, slope);
+      if (minus > 0) this.activate(mirror, -slope);
     }
     for (let s = 0; s < 2 && etaA; s += 1) {
-      const h = Float64Array.from({ length: 4 }, (_, i) => {
-        const common = (entry[i] + entry[4 + i]) / K;
-        return etaA * (s ? (entry[i] - common) / (K - 1) : common);
-      });
-      this.update(...[A, GK, GQ].map((X) => X.subarray(4 * s, 4 * s + 4)), h);
+      for (let i = 0; i < 4; i += 1) {
+        const own = entry[i] - entry[8 + i];
+        const common = (own + entry[4 + i] - entry[12 + i]) / K;
+        h[i] = etaA * (s ? (own - common) / (K - 1) : common);
+      }
+      const [A, GK, GQ] = this.parts[s];
+      this.update(A, GK, GQ, h);
     }
     w[0] -= this.tied ? 0 : (etaW * gw[0]) / K;
     w[1] -= ((this.tied ? 2 : 1) * etaW * gw[1]) / K;
   }
 }
 
-// Who asks in a sample with label y, n positive and m negative signs among the others: [how many ask so, [how many keys of a
-// kind, whose score, with which sign, the key's value along c and v] …]; scores are numbered as in `entry`.
+// Who asks in a sample with label y, n positive and m negative signs among the others, flat: how many ask so, how many kinds of
+// keys they see, and for each kind how many, whose exponential in `e`, and the key's value along c and v.
 function queries(y, n, m) {
-  return [
-    [1, [[1, 0, 1, 1, 0], [1, 2, y, 0, y], [n, 6, 1, 0, 1], [m, 6, -1, 0, -1]]], // c_k
-    [1, [[1, 1, y, 1, 0], [1, 3, 1, 0, y], [n, 7, y, 0, 1], [m, 7, -y, 0, -1]]], // its own signal
-    [n, [[1, 5, 1, 1, 0], [1, 7, y, 0, y], [n - 1, 7, 1, 0, 1], [m, 7, -1, 0, -1], [1, 3, 1, 0, 1]]], // another, positive
-    [m, [[1, 5, -1, 1, 0], [1, 7, -y, 0, y], [n, 7, -1, 0, 1], [m - 1, 7, 1, 0, -1], [1, 3, 1, 0, -1]]], // another, negative
-  ].filter(([asking]) => asking > 0);
+  const scored = (score, sign) => score + (sign > 0 ? 0 : 8);
+  return Float64Array.from([
+    [1, [[1, 0, 1, 0], [1, scored(2, y), 0, y], [n, 6, 0, 1], [m, 14, 0, -1]]], // c_k
+    [1, [[1, scored(1, y), 1, 0], [1, 3, 0, y], [n, scored(7, y), 0, 1], [m, scored(7, -y), 0, -1]]], // its own signal
+    [n, [[1, 5, 1, 0], [1, scored(7, y), 0, y], [n - 1, 7, 0, 1], [m, 15, 0, -1], [1, 3, 0, 1]]], // another, positive
+    [m, [[1, 13, 1, 0], [1, scored(7, -y), 0, y], [n, 15, 0, 1], [m - 1, 7, 0, -1], [1, 3, 0, -1]]], // another, negative
+  ].filter(([asking]) => asking > 0).flatMap(([asking, keys]) => [asking, keys.length, ...keys.flat()]));
 }
 
 // Probability of n positive signs among K − 1.

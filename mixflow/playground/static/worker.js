@@ -38,7 +38,7 @@ export async function train(settings, tell, rest) {
   const parts = schedule(settings);
   const last = parts.at(-1)?.until ?? 0;
   tell("start", { until: rate * last, model: recorder.symmetric ? "symmetric" : "gram" });
-  let [looked, told] = [began, began];
+  let [looked, told] = [began, began - CHUNK]; // the first chunk goes out with the first slice
   let [at, warning, first] = [0, null, true];
   const names = () => (first ? ((first = false), { names: recorder.names() }) : {});
   const whole = [];
