@@ -92,10 +92,10 @@ def seal(path):
 def _check_seal(end, digest, name):
     if len(end) < SEAL or not end.startswith(MARK):
         raise StoreError(
-            f"{name} carries no mixflow checksum: it is truncated or damaged, or was not written by mixflow."
+            f"{said(name)} carries no mixflow checksum: it is truncated or damaged, or was not written by mixflow."
         )
     if end[len(MARK) :] != digest.digest():
-        raise StoreError(f"{name} does not match its checksum: it was damaged or altered after it was written.")
+        raise StoreError(f"{said(name)} does not match its checksum: it was damaged or altered after it was written.")
 
 
 def dataset(content: bytes, name: Any = "the file") -> "xarray.Dataset":
@@ -113,10 +113,22 @@ def dataset(content: bytes, name: Any = "the file") -> "xarray.Dataset":
             return xarray.load_dataset(io.BytesIO(content), engine="h5netcdf")
     except Exception as error:  # HDF5 reports a foreign file through many exception types
         why = type(error).__name__
-        raise StoreError(f"{name} is not a readable netCDF file ({why}): give a file written by mixflow.") from None
+        raise StoreError(
+            f"{said(name)} is not a readable netCDF file ({why}): give a file written by mixflow."
+        ) from None
     if not whole:
-        raise StoreError(f"{name} holds groups besides the variables of a run: give a file written by mixflow.")
-    raise StoreError(f"{name} has {len(content)} bytes but unpacks to {sum(sizes)}: no file of mixflow does that.")
+        raise StoreError(f"{said(name)} holds groups besides the variables of a run: give a file written by mixflow.")
+    raise StoreError(
+        f"{said(name)} has {len(content)} bytes but unpacks to {sum(sizes)}: no file of mixflow does that."
+    )
+
+
+def said(path: Path) -> str:
+    """A path in a message: as it is, or shortened and with its odd characters written out."""
+    from .checks import shown
+
+    text = str(path)
+    return text if len(text) <= 200 and text.isprintable() else shown(text)
 
 
 def as_path(path: Path) -> pathlib.Path:
@@ -140,7 +152,7 @@ def regular(path: Path) -> pathlib.Path:
     except OSError as error:
         raise _unreadable(path, error) from None
     if kind:
-        raise StoreError(f"cannot read {path}: it is a {kind}; give the path of a file written by mixflow.")
+        raise StoreError(f"cannot read {said(path)}: it is a {kind}; give the path of a file written by mixflow.")
     return path
 
 
@@ -152,12 +164,16 @@ def writable(path: Path) -> pathlib.Path:
     except FileNotFoundError:
         return path
     except OSError as error:
-        raise StoreError(f"cannot write {path}: {error.strerror}; nothing was written, choose another place.") from None
+        raise StoreError(
+            f"cannot write {said(path)}: {error.strerror}; nothing was written, choose another place."
+        ) from None
     kind = "link" if stat.S_ISLNK(there.st_mode) else _kind(there)
     if kind:
-        raise StoreError(f"cannot write {path}: a {kind} stands there; nothing was written, choose another place.")
+        raise StoreError(
+            f"cannot write {said(path)}: a {kind} stands there; nothing was written, choose another place."
+        )
     if not there.st_mode & 0o222:  # the superuser could, but whoever took the right away meant it
-        raise StoreError(f"cannot write {path}: it is read-only; nothing was written, choose another place.")
+        raise StoreError(f"cannot write {said(path)}: it is read-only; nothing was written, choose another place.")
     return path
 
 
@@ -179,7 +195,7 @@ def write_whole(path: Path, content: bytes) -> pathlib.Path:
             raise
     except OSError as error:
         why = error.strerror or str(error)
-        raise StoreError(f"cannot write {path}: {why}; nothing was written, choose another place.") from None
+        raise StoreError(f"cannot write {said(path)}: {why}; nothing was written, choose another place.") from None
     return path
 
 
@@ -189,7 +205,7 @@ def make_folder(folder: Path) -> pathlib.Path:
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise StoreError(f"cannot make the folder {folder}: {error.strerror}; choose another one.") from None
+        raise StoreError(f"cannot make the folder {said(folder)}: {error.strerror}; choose another one.") from None
     return folder
 
 
@@ -204,4 +220,4 @@ def _kind(status):
 
 
 def _unreadable(path, error):
-    return StoreError(f"cannot read {path}: {error.strerror}; give the path of a file written by mixflow.")
+    return StoreError(f"cannot read {said(path)}: {error.strerror}; give the path of a file written by mixflow.")

@@ -28,7 +28,7 @@ from typing import Any, Self
 from . import display
 from .checks import nearest, one_of, shown
 from .errors import SpecError, StoreError
-from .sealed import regular
+from .sealed import regular, said
 
 Check = Callable[[str, Any], Any]  # of (name, value): the value as it is kept, or a SpecError
 Table = dict[str, Any]
@@ -290,17 +290,17 @@ def _parsed(path):
     try:
         content = path.read_bytes()[: SIZE_LIMIT + 1]
     except OSError as error:
-        raise StoreError(f"cannot read {path}: {error.strerror}; give the path of a TOML file.") from None
+        raise StoreError(f"cannot read {said(path)}: {error.strerror}; give the path of a TOML file.") from None
     if len(content) > SIZE_LIMIT:
-        raise SpecError(f"{path} has more than {SIZE_LIMIT} bytes: it describes no run.")
+        raise SpecError(f"{said(path)} has more than {SIZE_LIMIT} bytes: it describes no run.")
     form = "JSON" if path.suffix == ".json" else "TOML"
     try:
         given = (json.loads if form == "JSON" else tomllib.loads)(content.decode())
     except (ValueError, RecursionError) as error:
         why = " ".join(str(error).split()) or type(error).__name__
-        raise SpecError(f"{path} is not valid {form}: {why}.") from None
+        raise SpecError(f"{said(path)} is not valid {form}: {why}.") from None
     if not isinstance(given, dict):
-        raise SpecError(f"{path} holds {shown(given)}: expected tables, for example [task].")
+        raise SpecError(f"{said(path)} holds {shown(given)}: expected tables, for example [task].")
     return given
 
 

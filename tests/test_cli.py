@@ -225,6 +225,15 @@ def test_train_reaches_every_task_network_and_method(capsys, words):
     assert json.loads(out)["step"] == 20
 
 
+@pytest.mark.parametrize("path", ["a\nb", "9" * 5000, "\ud800", "a\tb"])
+def test_odd_paths_are_one_line(capsys, path):
+    for line in (["train", path], ["info", path], ["train", "--out", f"{path}/x.nc"], ["train", "--plot", path]):
+        code, _, err = call(capsys, *line)
+        assert code == 2
+        assert err.count("\n") == 1
+        assert len(err) < 1000
+
+
 def program(words, **settings):
     return subprocess.Popen([sys.executable, "-m", "mixflow", *words], text=True, **settings)
 

@@ -20,18 +20,18 @@ def check_writable(path, suffixes=None):
     import os
 
     from ..errors import StoreError
-    from ..sealed import writable
+    from ..sealed import said, writable
 
     if path is None:
         return
     path = writable(path)
     folder = path.parent
     if suffixes and path.suffix not in suffixes:
-        raise StoreError(f"cannot write {path}: its name must end in {', '.join(suffixes)}.")
+        raise StoreError(f"cannot write {said(path)}: its name must end in {', '.join(suffixes)}.")
     if not folder.is_dir():
-        raise StoreError(f"cannot write {path}: the folder {folder} does not exist; make it first.")
+        raise StoreError(f"cannot write {said(path)}: the folder {said(folder)} does not exist; make it first.")
     if not os.access(folder, os.W_OK):
-        raise StoreError(f"cannot write {path}: no permission in {folder}; choose another place.")
+        raise StoreError(f"cannot write {said(path)}: no permission in {said(folder)}; choose another place.")
 
 
 def show(run, as_json, provenance=False):
