@@ -103,7 +103,7 @@ def _parser(arguments=NAMES):
 class _Help(argparse.ArgumentDefaultsHelpFormatter, argparse.RawDescriptionHelpFormatter):
     def _get_help_string(self, action):
         if (
-            action.default in (None, False)
+            action.default in (None, False, [])
             or action.default is argparse.SUPPRESS
             or "%(default)" in (action.help or "")
         ):

@@ -238,7 +238,10 @@ def complete(section: str, given: Any, moving: Table | None = None, where: str |
             values[key] = plain(moving.get(name, MISSING) if field.default is MISSING else field.default)
             if values[key] is MISSING:
                 raise SpecError(f"{name} is missing: a {section} of kind {kind!r} needs it.")
-    build(section, {"kind": kind, **values}, where)
+    made = build(section, {"kind": kind, **values}, where)
+    if type(made) is maker:  # numbers as they are kept, 20000 for 2e4; parts stay tables, which may be recipes
+        kept = made.spec()
+        values = {key: values[key] if field.section else kept[key] for key, field in known.items()}
     return {"kind": kind, **values}
 
 

@@ -85,6 +85,10 @@ def test_complete_writes_out_defaults_and_takes_what_moves():
         "task.probability", "task.task.n", "task.task.seed", "task.task.test_fraction",
         "task.task.task.classes", "task.task.task.priors", "task.task.task.gram",
     }  # fmt: skip
+    numbers = complete("method", {"steps": 2e4, "learning_rate": 1})
+    assert (repr(numbers["steps"]), repr(numbers["learning_rate"])) == ("20000", "1.0")
+    inner = complete("task", {"kind": "sample", "task": {"kind": "coherent", "coherence": 0.1}, "n": 9, "seed": 1})
+    assert inner["task"]["coherence"] == 0.1
     moved = filled({"task": table}, {"task.task.task.classes": 3})
     assert build("task", moved["task"]).features[2] == "c3"
     assert table["task"]["task"]["classes"] == 2
