@@ -284,6 +284,22 @@ def test_a_cluster_at_an_address(spec, reference, tmp_path):
         done = finish(spec, "--out", out, "--scheduler", cluster.address)
         assert done.returncode == 0, done.stderr
         assert_same(out, reference)
+        left = tmp_path / "left"  # the scheduler dies in the middle: one sentence, and what is finished is kept
+        client = subprocess.Popen(
+            command(spec, "--out", left, "--scheduler", cluster.address), stderr=subprocess.PIPE, text=True
+        )
+        while client.poll() is None and not times(left):
+            time.sleep(0.05)
+        cluster.started[0].kill()
+        _, error = client.communicate(timeout=60)
+        assert client.returncode == 2
+        assert "the scheduler went away" in error
+        assert error.count("\n") == 1
+        before = times(left)
+        done = finish("resume", left, "--workers", "2")
+        assert done.returncode == 0, done.stderr
+        assert before.items() <= times(left).items()
+        assert_same(left, reference)
 
 
 def authority(folder, name):

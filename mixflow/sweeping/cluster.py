@@ -63,10 +63,11 @@ def connected(place):
         "distributed.comm.timeouts.connect": "5s",
     }
     with dask.config.set(quiet), contextlib.ExitStack() as stack:
-        # Dask reports every lost worker; what matters of that stands in the manifest.
-        logger = logging.getLogger("distributed")
-        stack.callback(logger.setLevel, logger.level)
-        logger.setLevel(logging.CRITICAL)
+        # Dask reports every lost worker and scheduler; what matters of that stands in the manifest, or in one sentence.
+        for name in [name for name in logging.root.manager.loggerDict if name.split(".")[0] == "distributed"]:
+            logger = logging.getLogger(name)
+            stack.callback(logger.setLevel, logger.level)
+            logger.setLevel(logging.CRITICAL + 1)
         if place.scheduler:
             client = _remote(place)
         else:

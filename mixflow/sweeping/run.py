@@ -158,6 +158,9 @@ class _Work:
 
     def run(self, place, progress):
         """Until every waiting batch is decided."""
+        from distributed import CancelledError
+        from distributed.comm import CommClosedError
+
         waiting = self.manifest.state(self.plan.batches) != DONE
         bar = _Bar(progress, int(self.plan.sizes()[waiting].sum()))
         began = time.perf_counter()
@@ -174,6 +177,10 @@ class _Work:
             done = int((self.manifest.state(self.plan.batches) == DONE).sum())
             raise Interrupted(
                 f"interrupted with {done} of {self.plan.batches} batches finished and kept; the same command goes on from there."
+            ) from None
+        except (CancelledError, CommClosedError):
+            raise StoreError(
+                "the scheduler went away; finished batches are kept, the same command goes on from there."
             ) from None
         finally:
             bar.close()
@@ -207,17 +214,13 @@ class _Work:
         self.flight[self.client.submit(attempt, self.plan.job(batch), key=key, pure=False)] = batch
 
     def _arrived(self):
-        from distributed import CancelledError, wait
         from distributed import TimeoutError as DaskTimeout
+        from distributed import wait
 
         try:
             return wait(list(self.flight), timeout=TICK, return_when="FIRST_COMPLETED").done
         except (DaskTimeout, TimeoutError):
             return ()
-        except CancelledError:
-            raise StoreError(
-                "the scheduler went away; finished batches are kept, the same command goes on from there."
-            ) from None
 
     def _receive(self, future, bar):
         batch = self.flight.pop(future)

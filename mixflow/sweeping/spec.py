@@ -42,7 +42,8 @@ class Sweep:
                 raise SpecError(
                     f"the sweep has no entry {shown(key)}: expected {', '.join(known)}{nearest(key, known)}."
                 )
-        self.name = str(description.get("name", ""))
+        name = description.get("name", "")
+        self.name = name if isinstance(name, str) and not name else word("name", name)
         self.output = _output(description.get("output", {}))
         self.axes = tuple(read_axes(description))
         self.tables = {kind: plain(description[kind]) for kind in AXES if kind in description}
