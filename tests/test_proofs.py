@@ -1,6 +1,7 @@
 """Runs that are theorems: the arithmetic, the derivatives, the enclosures, the file and its independent checker."""
 
 import copy
+import dataclasses
 import json
 import pathlib
 from fractions import Fraction
@@ -12,7 +13,7 @@ from altered import alter, refused
 
 import mixflow as mf
 from mixflow.cli import main
-from mixflow.proofs import checker, hessian, network
+from mixflow.proofs import checker, finite, hessian, network
 from mixflow.proofs.file import contents, seal, verdict
 from mixflow.proofs.intervals import Interval, around, interval, matmul
 from mixflow.proofs.series import Series, expansion
@@ -116,7 +117,7 @@ def test_34_numbers_move_as_the_symmetric_model_does(K):
 
 
 @pytest.mark.parametrize("K", [2, 3])
-def test_hessian_is_the_derivative_of_the_gradient_and_its_box_contains_its_members(K):
+def test_hessian_is_the_derivative_of_the_gradient(K):
     tables, x = network.symmetric(K), random_state(K)
     gates = (network.preactivations(tables, x, 0.5) > 0).astype(float)
     exact = hessian.curvature(tables, interval(x), 0.5).hessian(gates)
@@ -124,23 +125,70 @@ def test_hessian_is_the_derivative_of_the_gradient_and_its_box_contains_its_memb
     step = 1e-6 * np.eye(34)
     slope = [network.gradient(tables, x + e, 0.5, gates) - network.gradient(tables, x - e, 0.5, gates) for e in step]
     assert np.abs(np.array(slope) / 2e-6 - exact.mid).max() < 1e-9
-    wide = hessian.curvature(tables, around(x, np.full(34, 0.02)), 0.5).hessian(gates)
-    mu = hessian.growth(wide)
+    assert hessian.growth(exact).hi == pytest.approx(np.linalg.eigvalsh(-exact.mid)[-1], rel=1e-9)
+
+
+@pytest.mark.parametrize(("radius", "slack"), [(1e-6, 1e-4), (0.01, 0.01)])
+def test_growth_on_a_ball_bounds_every_member(radius, slack):
+    """Radii on both sides of `SMALL`: boxes, and third derivatives."""
+    x = mf.prove(TASK, TRANSFORMER, until=1).tube.pieces[-1].at(1.0)
+    tables = network.symmetric(2)
+    gates = (network.preactivations(tables, x, 0.5) > 0).astype(float)
+    around_x = hessian.curvature(tables, interval(x), 0.5, radius)
+    mu, slopes = around_x.growth(gates), around_x.slopes()
     rng = np.random.default_rng(3)
     for _ in range(10):
-        member = hessian.curvature(tables, interval(x + rng.uniform(-0.02, 0.02, 34)), 0.5).hessian(gates).mid
-        assert (wide.lo <= member + 1e-12).all()
-        assert (member - 1e-12 <= wide.hi).all()
-        assert np.linalg.eigvalsh(-member)[-1] <= mu
-    tight = hessian.growth(exact)
-    assert tight == pytest.approx(np.linalg.eigvalsh(-exact.mid)[-1], rel=1e-9)
+        d = rng.normal(size=34)
+        member = x + radius * d / np.linalg.norm(d)
+        value = np.linalg.eigvalsh(-hessian.curvature(tables, interval(member), 0.5).hessian(gates).mid)[-1]
+        assert value <= mu <= value + slack
+        change = network.preactivations(tables, member, 0.5) - network.preactivations(tables, x, 0.5)
+        assert (np.abs(change) <= radius * slopes + 1e-15).all()
+
+
+def test_without_symmetry_the_network_is_the_same_on_symmetric_weights():
+    small, full, U, n = network.symmetric(2), finite.tables(), finite.embedding(), finite.neurons()
+    x = random_state(2)
+    assert np.array_equal(U.T @ U, np.eye(34))
+    z = network.preactivations(small, x, 0.5)
+    gates = (z > 0).astype(float)
+    assert np.abs(network.preactivations(full, U @ x, 0.5) - z[n]).max() < 1e-14
+    g = network.gradient(full, U @ x, 0.5, gates[n])
+    assert np.abs(g - U @ network.gradient(small, x, 0.5, gates)).max() < 1e-15
+    W = U @ network.start(2, Fraction(3, 10)).mid
+    S = np.hstack([W[8:40].reshape(8, 4), W[40:72].reshape(8, 4)])
+    assert np.abs(S.T @ S - 0.09 * np.eye(8)).max() < 1e-15
+    # One direction of each orbit stands for all of them.
+    every = dataclasses.replace(full, orbits=(np.arange(40), np.ones(40)))
+    mu = [hessian.curvature(t, interval(U @ x), 0.5, 1e-3).growth(gates[n]) for t in (full, every)]
+    assert mu[0] == pytest.approx(mu[1], rel=1e-12)
+
+
+def test_a_network_of_finite_width_stays_in_the_tube_of_its_distance():
+    proof = mf.prove(TASK, TRANSFORMER, until=1, distance=0.02)
+    wide = mf.Transformer(width=1_000_000, omega=0.3, seed=1)
+    flow = mf.train(TASK, wide, mf.GradientFlow(until=1, rtol=1e-10))
+    start = flow.dataset.isel(time=0)
+    far = 0.0
+    for head in ("+", "-"):
+        G_K, A, G_Q = (start[name].sel(head=head).values for name in ("G_K", "A", "G_Q"))
+        values, vectors = np.linalg.eigh(np.block([[G_K, A], [A.T, G_Q]]))
+        far += np.sum(((vectors * np.sqrt(values)) @ vectors.T - 0.3 * np.eye(8)) ** 2)
+    assert np.sqrt(far) < 0.02
+    low, high = proof.loss(1.0)
+    assert low < float(flow.dataset.loss[-1]) < high
+    assert proof.width == finite.width(0.02, 0.3)
+    with pytest.raises(mf.SpecError, match="symmetric weights"):
+        proof.save("never.json")
+    with pytest.raises(mf.SpecError, match="expected 2 classes"):
+        mf.prove(mf.Mixture(classes=3), TRANSFORMER, until=1, distance=0.02)
 
 
 def test_growth_bounds_every_matrix_of_an_interval():
     rng = np.random.default_rng(4)
     middle = rng.normal(size=(9, 9))
     middle = middle + middle.T
-    bound = hessian.growth(Interval(middle - 0.1, middle + 0.1))
+    bound = hessian.growth(Interval(middle - 0.1, middle + 0.1)).hi
     for _ in range(50):
         noise = rng.choice([-0.1, 0.1], (9, 9))
         member = middle + np.triu(noise) + np.triu(noise, 1).T

@@ -19,6 +19,10 @@ def flags():
         (["--bias"], {**number, "default": 0.5, "help": "bias b of the neurons"}),
         (["--omega-radius"], {**number, "default": 0.0, "help": "prove for every ω this near at once"}),
         (["--bias-radius"], {**number, "default": 0.0, "help": "prove for every b this near at once"}),
+        (
+            ["--distance"],
+            {**number, "default": 0.0, "help": "prove for networks of finite width this near to mean-field (K = 2)"},
+        ),
         (["--out"], {"metavar": "FILE", "help": "write the proof as JSON"}),
         (["--figure"], {"metavar": "FILE", "help": "draw the proven tube (.png, .pdf or .svg)"}),
         (
@@ -47,7 +51,7 @@ def run(options):
     bar = Progress("cell")
     proof = prove(
         Mixture(classes=options.classes), Transformer(omega=options.omega, bias=options.bias), until=until,
-        omega_radius=options.omega_radius, bias_radius=options.bias_radius, progress=bar,
+        omega_radius=options.omega_radius, bias_radius=options.bias_radius, distance=options.distance, progress=bar,
     )  # fmt: skip
     bar.close()
     if options.out:

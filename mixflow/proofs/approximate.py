@@ -79,17 +79,19 @@ def _smooth(tables, x, t, h, bias, gates):
     return Piece(t, t + h, c, gates), 0.5 * h * np.abs(fit[-2:] @ F).max()
 
 
-def _straddling(tables, x, t, bias, gates, neuron):
-    """The short piece around a change of sign, moving with the mean of the two velocities; and the gates after it."""
+def _straddling(tables, x, t, half, bias, gates, neuron):
+    """The short piece of length 2·half around a change of sign, with the mean of the velocities; and the gates after it."""
     after, opened = gates.copy(), gates.copy()
     after[neuron], opened[neuron] = 1 - gates[neuron], OPEN
     velocity = -sum(gradient(tables, x * QUANTUM, bias, each) for each in (gates, after)) / 2
-    half = np.rint(STRADDLE * velocity / QUANTUM).astype(np.int64)
-    return Piece(t, t + 2 * STRADDLE, np.stack([x + half, half]), opened), after
+    step = np.rint(half * velocity / QUANTUM).astype(np.int64)
+    return Piece(t, t + 2 * half, np.stack([x + step, step]), opened), after
 
 
-def pieces(tables, x0, bias, stop):
+def pieces(tables, x0, bias, stop, spread=0.0):
     """Yield the pieces of the flow from x0 (n,) until `stop(piece)`, a function of the last one, is true.
+
+    Where a neuron changes sign its gate is open for as long as |z| ≤ spread, at least for 4 ticks.
 
     Raises ProofError where the polynomials do not settle or a neuron changes sign again at once: there it slides.
     """
@@ -111,8 +113,9 @@ def pieces(tables, x0, bias, stop):
                 return
             h = min(2 * h, LONGEST) if tail < SETTLED / 2**DEGREE else h
         else:
-            neuron, time = crossing
-            before = np.floor((time - t) / TICK) * TICK - STRADDLE
+            neuron, time, speed = crossing
+            half = STRADDLE + np.ceil(1.5 * spread / speed / TICK) * TICK
+            before = np.floor((time - t) / TICK) * TICK - half
             if before < 2**10 * TICK:
                 raise ProofError(
                     f"no proof beyond t = {t:.6g}: neuron {neuron} slides on z = 0 from there, and x̂ is not built for sliding."
@@ -121,13 +124,13 @@ def pieces(tables, x0, bias, stop):
             yield piece
             if stop(piece):
                 return
-            piece, gates = _straddling(tables, piece.last, piece.end, bias, gates, neuron)
+            piece, gates = _straddling(tables, piece.last, piece.end, half, bias, gates, neuron)
             yield piece
         x, t = piece.last, piece.end
 
 
 def _crossing(tables, piece, bias, gates):
-    """The first neuron whose z changes sign inside the piece against its gate, and when; None if none does."""
+    """The first neuron whose z changes sign inside the piece against its gate, when and how fast; None if none does."""
     times = np.linspace(piece.begin, piece.end, 65)
 
     def against(t):
@@ -143,4 +146,10 @@ def _crossing(tables, piece, bias, gates):
             high = middle
         else:
             low = middle
-    return int(np.argmin(against(high))), high
+    neuron, x = int(np.argmin(against(high))), piece.at(high)
+    speeds = []
+    for gate in (0.0, 1.0):  # off and on: the slower one of the two sides
+        side = np.where(np.arange(len(gates)) == neuron, gate, gates)
+        there = preactivations(tables, x - 1e-4 * gradient(tables, x, bias, side), bias)
+        speeds.append(abs(there - preactivations(tables, x, bias))[neuron] / 1e-4)
+    return neuron, high, min(speeds)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from .approximate import QUANTUM
-from .hessian import curvature, growth
+from .hessian import curvature
 from .intervals import Interval, around, interval, norm
 from .network import gradient, preactivations
 from .series import Series, expansion
@@ -49,6 +49,10 @@ class Curves:
         """x̂ over each cell (C, n), to second order."""
         unit = Interval(np.array(-1.0), np.array(1.0))
         return self.middle.c[0] + self.middle.c[1] * unit + self.whole.c[2] * Interval(np.array(0.0), np.array(1.0))
+
+    def mapped(self, U):
+        """The same curves in the coordinates U x, for a matrix of floats U."""
+        return Curves(self.middle.linear(U), self.whole.linear(U), self.width)
 
     def rate(self, terms):
         """x̂' as series of `terms` coefficients, about the middle and about every point."""
@@ -100,17 +104,16 @@ def signs(tables, curves, bias, radius):
     two = [Series(x.c[:2]) for x in (curves.middle, curves.whole)]
     middle, whole = (preactivations(tables, x, bias) for x in two)
     on_curve = middle.c[0] + whole.c[1] * Interval(np.array(-1.0), np.array(1.0))
-    slope = norm(curvature(tables, curves.box() + around(0.0, radius)[:, None], bias).slopes())  # (C, G)
+    slope = curvature(tables, curves.box(), bias, radius).slopes()  # (C, G)
     room = (interval(slope) * radius[:, None]).hi
     return on_curve, on_curve + Interval(-room, room)
 
 
 def growths(tables, curves, bias, radius, z):
     """μ (C,) over the tubes, the largest over the gates of every neuron whose sign there is open."""
-    box = curves.box() + around(0.0, radius)[:, None]
     cells, gates = _choices(z)
     mu = np.full(len(radius), -np.inf)
-    bound = growth(curvature(tables, box[cells], bias).hessian(gates))
+    bound = curvature(tables, curves.box()[cells], bias, radius[cells]).growth(gates)
     np.maximum.at(mu, cells, bound)  # a NaN stays one
     return mu
 

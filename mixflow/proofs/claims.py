@@ -14,7 +14,7 @@ from .tube import chunks
 def ball(tube, t):
     """x̂(t) and every x in the tube at time t, as intervals (n,), and the radius."""
     cell = tube.cell(t)
-    middle = point(tube.pieces[tube.owner[cell]], t)
+    middle = tube.placed(point(tube.pieces[tube.owner[cell]], t))
     return middle, middle + around(0.0, tube.radius[cell]), tube.radius[cell]
 
 
@@ -29,14 +29,14 @@ def loss_at(tables, tube, bias, t):
 
 def margins_at(tables, tube, bias, t):
     """The margins (N,) at time t: at x̂(t), plus or minus radius · |∂m| on the ball."""
-    middle, box, radius = ball(tube, t)
-    room = (interval(margin_slopes(tables, box, bias)) * radius).hi
+    middle, _, radius = ball(tube, t)
+    room = (interval(margin_slopes(tables, middle, bias, radius)) * radius).hi
     return margins(tables, middle, bias) + Interval(-room, room)
 
 
-def margin_slopes(tables, box, bias):
-    """A bound (..., N) of |∂m| over boxes: the two neurons of a sample, each with gate 0, 1 or between."""
-    slopes = norm(curvature(tables, box, bias).slopes())
+def margin_slopes(tables, box, bias, radius):
+    """A bound (..., N) of |∂m| on balls around boxes: the two neurons of a sample, each with gate 0, 1 or between."""
+    slopes = curvature(tables, box, bias, radius).slopes()
     return (interval(slopes[..., : tables.samples]) + slopes[..., tables.samples :]).hi
 
 
@@ -98,9 +98,8 @@ def wrong_at(tables, tube, bias, before):
 
 
 def _margins(tables, tube, bias, cells):
-    curves = Curves.of([tube.pieces[i] for i in tube.owner[cells]], tube.times[cells])
-    gates = np.array([tube.pieces[i].gates for i in tube.owner[cells]])
-    radius = tube.radius[cells]
-    slopes = margin_slopes(tables, curves.box() + around(0.0, radius)[:, None], bias)
+    curves = tube.placed(Curves.of([tube.pieces[i] for i in tube.owner[cells]], tube.times[cells]))
+    gates, radius = tube.gates(cells), tube.radius[cells]
+    slopes = margin_slopes(tables, curves.box(), bias, radius)
     room = (interval(slopes) * radius[:, None]).hi
     return margins_on(tables, curves, bias, gates) + Interval(-room, room)

@@ -124,6 +124,7 @@ def _fields(content):
         "switch_off": said["switch_off"] and tuple(t * TICK for t in said["switch_off"]),
         "right_from": time("right_from"),
         "wrong_at": time("wrong_at"),
+        "distance": 0.0,
         "tube": tube,
     }
 

@@ -35,6 +35,7 @@ class Tables:
     mix (E, P), denominator     e = mix · P / denominator
     blocks               (rows, columns) of each pair K, Q
     value_scale          w = value_scale · u, an interval
+    orbits               one θ_k of every orbit of the symmetries of the curve, and how many it stands for
     """
 
     index: np.ndarray
@@ -48,6 +49,7 @@ class Tables:
     denominator: int
     blocks: tuple
     value_scale: Interval
+    orbits: tuple
 
     @property
     def size(self):
@@ -87,6 +89,7 @@ def symmetric(K):
         denominator=2 * K * (K - 1),
         blocks=((4, 2), (4, 2)),
         value_scale=1.0 / interval(np.array(2.0 * K)).sqrt(),
+        orbits=(np.arange(10), np.ones(10)),
     )
 
 
@@ -127,7 +130,7 @@ def _exp(x):
     return np.exp(x) if isinstance(x, np.ndarray) else x.exp()
 
 
-def _linear(x, M):
+def linear(x, M):
     return x @ M.T if isinstance(x, np.ndarray) else x.linear(M)
 
 
@@ -138,17 +141,21 @@ def _constant(value, like):
 
 def scores(tables, x):
     """e (..., E)."""
-    products = [matrix_product(_swap(K), Q) for K, Q in tables.parts(x)[1]]
+    products = [matrix_product(swap(K), Q) for K, Q in tables.parts(x)[1]]
     flat = [P.reshape(*P.shape[:-2], -1) for P in products]
-    return _linear(join(flat), tables.mix) / float(tables.denominator)
+    return linear(join(flat), tables.mix) / float(tables.denominator)
 
 
 def attention(tables, x):
     """Weights a (..., G, Q, k), values v alike, and the mean M (..., G, Q) that each query reads."""
-    e, w = scores(tables, x), tables.parts(x)[0] * _constant(tables.value_scale, x)
+    return attend(tables, scores(tables, x), tables.parts(x)[0] * _constant(tables.value_scale, x))
+
+
+def attend(tables, e, w):
+    """`attention` from the scores e (..., E) and values w (..., W)."""
     weight = _exp(join([e, -e]))[..., tables.index] * tables.keys
     a = weight / weight.sum(-1)[..., None]
-    v = _linear(w, tables.values)
+    v = linear(w, tables.values)
     v = v.reshape(*v.shape[:-1], *tables.keys.shape)
     return a, v, (a * v).sum(-1)
 
@@ -173,18 +180,18 @@ def gradient(tables, x, bias, gates):
     _, r = slopes(tables, M, bias, gates)
     share = a * (r[..., None] * tables.queries / float(tables.length))[..., None]
     flat = (*share.shape[:-3], -1)
-    g_w = _linear(share.reshape(*flat), tables.values.T) * _constant(tables.value_scale, x)
-    g_e = _linear((share * (v - M[..., None])).reshape(*flat), tables.scores.T)
-    g_P = _linear(g_e, tables.mix.T) / float(tables.denominator)
+    g_w = linear(share.reshape(*flat), tables.values.T) * _constant(tables.value_scale, x)
+    g_e = linear((share * (v - M[..., None])).reshape(*flat), tables.scores.T)
+    g_P = linear(g_e, tables.mix.T) / float(tables.denominator)
     parts, at = [g_w], 0
     for (rows, columns), (K, Q) in zip(tables.blocks, tables.parts(x)[1]):
         g = g_P[..., at : at + columns**2].reshape(*g_P.shape[:-1], columns, columns)
         at += columns**2
-        parts += [Y.reshape(*Y.shape[:-2], rows * columns) for Y in (matrix_product(Q, _swap(g)), matrix_product(K, g))]
+        parts += [Y.reshape(*Y.shape[:-2], rows * columns) for Y in (matrix_product(Q, swap(g)), matrix_product(K, g))]
     return join(parts)
 
 
-def _swap(X):
+def swap(X):
     if isinstance(X, Series):
         return Series(X.c.swap())
     return X.swapaxes(-1, -2) if isinstance(X, np.ndarray) else X.swap()

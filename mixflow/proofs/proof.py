@@ -9,7 +9,7 @@ import numpy as np
 from ..checks import real
 from ..errors import SpecError
 from ..progress import Progress
-from . import claims
+from . import claims, finite
 from .approximate import pieces
 from .intervals import Interval, from_fraction
 from .network import loss, margins, scores, start, symmetric
@@ -29,6 +29,7 @@ class Proof:
     switch_off   (low, high): the first neuron falls silent between; None if none is proven silent
     right_from   every sample is right from here to `end`; None if that is not proven
     wrong_at     a time before at which some sample is wrong; None if none is proven wrong
+    distance     also for every network whose keys and queries start this near to mean-field, |S − ω| (docs/proofs.md)
     tube         the cells: times, residual δ, growth μ, radius
 
     Raised by nothing itself.
@@ -48,6 +49,7 @@ class Proof:
     switch_off: tuple[float, float] | None
     right_from: float | None
     wrong_at: float | None
+    distance: float
     tube: Tube
 
     @property
@@ -71,7 +73,7 @@ class Proof:
         return self.right_from is not None
 
     def state(self, t):
-        """(low, high), each (34,): the weights x(t) in the coordinates of docs/proofs.md."""
+        """(low, high), each (34,), or (136,) with a distance: the weights x(t) in the coordinates of docs/proofs.md."""
         return _ends(claims.ball(self.tube, self._time(t))[1])
 
     def loss(self, t):
@@ -79,13 +81,19 @@ class Proof:
         return tuple(float(end) for end in _ends(claims.loss_at(self._tables, self.tube, self._bias, self._time(t))))
 
     def margins(self, t):
-        """(low, high), each (K,): y·F of the samples with n = 0..K−1 other signs equal to the label's."""
+        """(low, high), each (K,): y·F of the samples with n = 0..K−1 other signs equal to the label's; all 8 with a distance."""
         return _ends(claims.margins_at(self._tables, self.tube, self._bias, self._time(t)))
 
     def scores(self, t):
-        """(low, high), each (2, 2, 2): A[same class or another, key, query] over (c, v) in head +."""
+        """(low, high), each (2, 2, 2): A[same class or another, key, query] over (c, v) in head +; (2, 4, 4) with a distance."""
         low, high = _ends(scores(self._tables, claims.ball(self.tube, self._time(t))[1]))
-        return low.reshape(2, 2, 2), high.reshape(2, 2, 2)
+        side = 4 if self.distance else 2
+        return low.reshape(2, side, side), high.reshape(2, side, side)
+
+    @property
+    def width(self):
+        """The least width at which a random start is within the distance with probability 0.99; None without a distance."""
+        return finite.width(self.distance, float(self.omega[0])) if self.distance else None
 
     def facts(self):
         """What a program reads: numbers, strings, lists and None."""
@@ -99,6 +107,8 @@ class Proof:
             "right_from": self.right_from,
             "wrong_at": self.wrong_at,
             "every_sample_right": self.every_sample_right,
+            "distance": self.distance,
+            "width": self.width,
             "end": self.end,
             "radius": self.radius,
             "cells": self.cells,
@@ -116,6 +126,10 @@ class Proof:
         """Write the proof as one JSON file with a checksum; `mixflow prove --check FILE` verifies it."""
         from .file import write
 
+        if self.distance:
+            raise SpecError(
+                f"distance = {self.distance:g}: expected 0; the checker's files hold proofs on the symmetric weights only."
+            )
         write(self, path)
 
     @classmethod
@@ -127,7 +141,7 @@ class Proof:
 
     @property
     def _tables(self):
-        return symmetric(self.classes)
+        return symmetric(self.classes) if self.tube.space is None else self.tube.space.tables
 
     @property
     def _bias(self):
@@ -137,13 +151,14 @@ class Proof:
         return real("t", t, least=0, most=self.end, fix="the proof ends there")
 
 
-def prove(task, transformer, *, until=None, omega_radius=0.0, bias_radius=0.0, progress=False):
+def prove(task, transformer, *, until=None, omega_radius=0.0, bias_radius=0.0, distance=0.0, progress=False):
     """A proof about the gradient flow of the mean-field transformer on the uniform mixture, by intervals.
 
     task, transformer  a uniform `Mixture` of at least 2 classes and a `Transformer` of infinite width; ω and b are read as the
                        decimals that Python prints, so 0.3 means 3/10 exactly
     until              a time, or `Until("loss", level)`: a little beyond the moment the loss passes the level (default: 0.1)
     omega_radius, bias_radius  prove for every ω and b within these distances at once
+    distance           prove for every network, of any width, whose keys and queries start this near to mean-field (K = 2 only)
     progress           True for a bar on stderr, or a function of (done, total) cells
 
     Returns a `Proof`. Raises SpecError for what is not the mean-field flow of the mixture, ProofError where the argument breaks.
@@ -154,6 +169,9 @@ def prove(task, transformer, *, until=None, omega_radius=0.0, bias_radius=0.0, p
     """
     K = _classes(task, transformer)
     level, end = _until(until)
+    distance = real("distance", distance, least=0)
+    if distance and K != finite.CLASSES:
+        raise SpecError(f"distance = {distance:g} with {K} classes: expected {finite.CLASSES} classes, or distance=0.")
     omega = _range("omega", transformer.omega, omega_radius)
     bias = _range("bias", transformer.bias, bias_radius)
     tables, b = symmetric(K), float(sum(bias) / 2)
@@ -162,24 +180,27 @@ def prove(task, transformer, *, until=None, omega_radius=0.0, bias_radius=0.0, p
     def far_enough(piece):
         return piece.end >= end or (level is not None and loss(tables, piece.at(piece.end), b) < target)
 
+    # A gate is open while b decides the sign of z, and for distant starts a little longer: finer cells would decide nothing.
+    spread = float(bias[1] - bias[0]) / 2 + 0.02 * (distance + float(omega[1] - omega[0]))
+
     from threadpoolctl import threadpool_limits
 
     bar = Progress.of(progress, "cell")
     with threadpool_limits(1):  # hundreds of 34×34 matrices: threads would only wait for each other
-        curve = list(pieces(tables, start(K, sum(omega) / 2).mid, b, far_enough))
+        curve = list(pieces(tables, start(K, sum(omega) / 2).mid, b, far_enough, spread))
         if level is not None:
             end = _reached(tables, curve[-1], b, target)
         tube = build(
             tables, curve, start(K, omega[0]).hull(start(K, omega[1])), _hull(bias), end,
-            marks=_turns(tables, curve, b, end), report=bar,
+            marks=_turns(tables, curve, b, end), report=bar, space=finite.space() if distance else None, distance=distance,
         )  # fmt: skip
         bar.close()
-        return _concluded(tables, tube, K, omega, bias, level)
+        return _concluded(tables, tube, K, omega, bias, level, distance)
 
 
-def _concluded(tables, tube, K, omega, bias, level):
+def _concluded(tables, tube, K, omega, bias, level, distance):
     """The proof with everything that its tube says."""
-    b = _hull(bias)
+    b, tables = _hull(bias), tables if tube.space is None else tube.space.tables
     right = claims.right_from(tables, tube, b)
     return Proof(
         classes=K,
@@ -190,6 +211,7 @@ def _concluded(tables, tube, K, omega, bias, level):
         switch_off=claims.switch_off(tube),
         right_from=right,
         wrong_at=None if right is None else claims.wrong_at(tables, tube, b, right),
+        distance=distance,
         tube=tube,
     )
 

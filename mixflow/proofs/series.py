@@ -115,4 +115,10 @@ def matrix_product(X, Y):
         return X @ Y
     if isinstance(X, Interval):
         return matmul(X, Y)
-    return (X[..., :, :, None] * Y[..., None, :, :]).sum(-2)
+    out = []
+    for k in range(len(X)):
+        total = matmul(X.c[0], Y.c[k])
+        for j in range(1, k + 1):
+            total = total + matmul(X.c[j], Y.c[k - j])
+        out.append(total)
+    return Series(stack(out))

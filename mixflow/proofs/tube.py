@@ -7,6 +7,7 @@ import numpy as np
 from ..errors import ProofError
 from .approximate import OPEN, TICK, Piece
 from .bounds import CHUNK, Curves, advance, growths, point, residual, signs
+from .finite import Space
 from .intervals import Interval, interval, norm
 
 CELL = 0.25  # of time: over longer ones the Hessian's intervals would grow
@@ -24,6 +25,7 @@ class Tube:
     delta, mu (C,)  residual and growth
     radius (C,)     at the end of the cell; `first` at the beginning of the first
     z               an interval (C, G): every pre-activation of the flow during the cell
+    space           the coordinates of the tube, if they are not those of the pieces
     """
 
     pieces: list[Piece]
@@ -34,18 +36,33 @@ class Tube:
     radius: np.ndarray
     first: float
     z: Interval
+    space: Space | None = None
+
+    def placed(self, x):
+        """x (an interval over its last axis, or curves) in the coordinates of the tube."""
+        if self.space is None:
+            return x
+        return x.mapped(self.space.embedding) if isinstance(x, Curves) else x.linear(self.space.embedding)
+
+    def gates(self, cells):
+        """The gates of x̂ (C, G) on a slice of cells."""
+        gates = np.array([self.pieces[i].gates for i in self.owner[cells]])
+        return gates if self.space is None else gates[:, self.space.neurons]
 
     def cell(self, t):
         """The cell that holds time t."""
         return min(int(np.searchsorted(self.times[:, 1], t)), len(self.times) - 1)
 
 
-def edges(begin, end, towards_begin, towards_end):
-    """Ends of cells from begin to end: at most CELL long, halving towards a change of sign at either side."""
+def edges(begin, end, finest_begin=None, finest_end=None):
+    """Ends of cells from begin to end: at most CELL long, halving towards either side down to the finest length given for it."""
     ticks, longest = round((end - begin) / TICK), round(CELL / TICK)
-    halves = 2 ** np.arange(longest.bit_length())
-    left = [int(k) for k in halves if k < ticks // 2] if towards_begin else []
-    right = [ticks - int(k) for k in halves if k < ticks // 2] if towards_end else []
+
+    def halves(finest):
+        lengths = 2 ** np.arange(longest.bit_length())
+        return [] if finest is None else [int(k) for k in lengths if k * TICK >= finest and k < ticks // 2]
+
+    left, right = halves(finest_begin), [ticks - k for k in halves(finest_end)]
     low, high = max(left, default=0), min(right, default=ticks)
     count = max(1, -(-(high - low) // longest))
     middle = [low + (high - low) * i // count for i in range(count + 1)]
@@ -55,31 +72,37 @@ def edges(begin, end, towards_begin, towards_end):
 def partition(pieces, end, marks=()):
     """Owners (C,) and times (C, 2) of the cells up to `end`, halving towards changes of sign and towards `marks`."""
     opened = [(piece.gates == OPEN).any() for piece in pieces]
-    fine = {piece.begin for piece, o in zip(pieces, opened) if o} | {piece.end for piece, o in zip(pieces, opened) if o}
-    fine |= {round(mark / TICK) * TICK for mark in marks}
+    finest = {round(mark / TICK) * TICK: TICK for mark in marks}
+    for piece, is_open in zip(pieces, opened):
+        if is_open:
+            finest |= dict.fromkeys((piece.begin, piece.end), (piece.end - piece.begin) / 4)
     owner, times = [], []
     for i, piece in enumerate(pieces):
-        joints = sorted({piece.begin, piece.end, *(t for t in fine if piece.begin < t < piece.end)})
+        joints = sorted({piece.begin, piece.end, *(t for t in finest if piece.begin < t < piece.end)})
         for low, high in zip(joints, joints[1:]):
-            cuts = [low, high] if opened[i] else edges(low, high, low in fine, high in fine)
+            cuts = [low, high] if opened[i] else edges(low, high, finest.get(low), finest.get(high))
             cells = [cell for cell in zip(cuts, cuts[1:]) if cell[0] < end]
             owner += [i] * len(cells)
             times += cells
     return np.array(owner), np.array(times)
 
 
-def build(tables, pieces, x0, bias, end, *, marks=(), report=None):
+def build(tables, pieces, x0, bias, end, *, marks=(), space=None, distance=0.0, report=None):
     """Prove a tube around the pieces from the box x0 (n,) of starts up to time `end`, for every bias in an interval.
+
+    With a `space` (finite.Space) the tube is one of its coordinates, and starts may be off the box by `distance` in them.
 
     Raises ProofError where the argument breaks: a neuron that pushes itself on may change its sign, or the radius explodes.
     """
     owner, times = partition(pieces, end, marks)
-    r = first = float(norm((x0 - point(pieces[0], 0.0)).size))
+    r = first = float((interval(norm((x0 - point(pieces[0], 0.0)).size)) + distance).hi)
     delta, mu, radius, z_lo, z_hi = [], [], [], [], []
     guess = None
-    for chunk in chunks(pieces, owner):
+    for chunk in chunks(pieces, owner, CHUNK if space is None else space.chunk):
         curves = Curves.of([pieces[i] for i in owner[chunk]], times[chunk])
         gates = np.array([pieces[i].gates for i in owner[chunk]])
+        if space is not None:
+            tables, curves, gates = space.tables, curves.mapped(space.embedding), gates[:, space.neurons]
         d = residual(tables, curves, bias, gates)
         m, radii, z = _settle(tables, curves, bias, d, r, guess, gates, times[chunk])
         guess, r = m.max(), radii[-1]
@@ -88,16 +111,16 @@ def build(tables, pieces, x0, bias, end, *, marks=(), report=None):
         if report:
             report(chunk.stop, len(owner))
     whole = [np.concatenate(each) for each in (delta, mu, radius)]
-    return Tube(pieces, owner, times, *whole, first, Interval(np.concatenate(z_lo), np.concatenate(z_hi)))
+    return Tube(pieces, owner, times, *whole, first, Interval(np.concatenate(z_lo), np.concatenate(z_hi)), space)
 
 
-def chunks(pieces, owner):
-    """Slices of cells; those with an open gate by themselves."""
+def chunks(pieces, owner, most=CHUNK):
+    """Slices of at most so many cells; those with an open gate by themselves."""
     start = 0
     opened = np.array([(piece.gates == OPEN).any() for piece in pieces])[owner]
     while start < len(owner):
         stop = start
-        while stop < len(owner) and stop < start + CHUNK and opened[stop] == opened[start]:
+        while stop < len(owner) and stop < start + most and opened[stop] == opened[start]:
             stop += 1
         yield slice(start, stop)
         start = stop

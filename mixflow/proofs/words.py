@@ -10,6 +10,12 @@ def statement(proof):
         f" {_parameter('ω', proof.omega)} and {_parameter('b', proof.bias)}",
         f"learn the uniform mixture of K = {proof.classes} classes by gradient flow, all weights at once.",
     ]
+    if proof.distance:
+        lines[0] = lines[0].replace("the mean-field transformer", "a transformer")
+        lines[1] += (
+            f"\nIts keys and queries start within {_low(proof.distance)} of mean-field, as those of a random one of width"
+            f" {proof.width:,} or more do with probability 0.99."
+        )
     parts = []
     if proof.switch_off:
         low, high = proof.switch_off
