@@ -12,6 +12,7 @@ import time
 from dataclasses import MISSING
 from unittest import mock
 
+import page
 from hypothesis import strategies as st
 from values import NEARLY, anything, made, scalars
 
@@ -235,4 +236,6 @@ def everyone(folder):
         "command line": command_line,
         "run file": functools.partial(run_file, path=folder / "victim.nc", content=whole),
         "sealed file": functools.partial(sealed_file, path=folder / "victim.nc"),
+        "page request": page.request,
+        "page message": page.message,
     }

@@ -7,7 +7,16 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-NAMES = ("specification", "table", "toml file", "command line", "run file", "sealed file")
+NAMES = (
+    "specification",
+    "table",
+    "toml file",
+    "command line",
+    "run file",
+    "sealed file",
+    "page request",
+    "page message",
+)
 
 
 @pytest.fixture(scope="module")
