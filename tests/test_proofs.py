@@ -227,6 +227,9 @@ def test_enclosures_contain_the_flow(proof):
 
 def test_a_box_of_parameters_contains_the_flows_inside_it():
     proof = mf.prove(TASK, TRANSFORMER, until=2, omega_radius=1e-3, bias_radius=1e-3)
+    small = mf.prove(TASK, TRANSFORMER, until=2, omega_radius=1e-6, bias_radius=1e-6)
+    assert refused(contents(small)) is None
+    assert small.radius < 1e-5 < 1e-3 < proof.radius
     low, high = proof.loss(2.0)
     for omega, bias in ((0.2995, 0.501), (0.301, 0.499)):
         flow = mf.train(TASK, mf.Transformer(omega=omega, bias=bias), mf.GradientFlow(until=2))

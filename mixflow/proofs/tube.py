@@ -95,7 +95,8 @@ def build(tables, pieces, x0, bias, end, *, marks=(), space=None, distance=0.0, 
     Raises ProofError where the argument breaks: a neuron that pushes itself on may change its sign, or the radius explodes.
     """
     owner, times = partition(pieces, end, marks)
-    r = first = float((interval(norm((x0 - point(pieces[0], 0.0)).size)) + distance).hi)
+    # A millionth more, so that balls with other roundings contain the start as well.
+    r = first = float(((interval(norm((x0 - point(pieces[0], 0.0)).size)) + distance) * (1 + 1e-6)).hi)
     delta, mu, radius, z_lo, z_hi = [], [], [], [], []
     guess = None
     for chunk in chunks(pieces, owner, CHUNK if space is None else space.chunk):
