@@ -13,6 +13,7 @@ _HOME = {
     "construction": "construction",
     "mnist": "mnist",
     "questions": "questions",
+    "practice": "practice",
     "claims": "claims",
     "robustness": "robustness",
 }

@@ -21,7 +21,10 @@ def grid(classes=2, omegas=OMEGAS, biases=BIASES, **settings):
 
 def table(points):
     """The grid for people."""
-    show = lambda x: f"{x:9.2f}" if x is not None else "        –"  # noqa: E731
+
+    def show(x):
+        return f"{x:9.2f}" if x is not None else "        –"
+
     lines = ["    ω     b     lower    actual     upper predicted  holds  proven"]
     for p in points:
         numbers = " ".join(show(p[name]) for name in ("lower", "actual", "upper", "predicted"))

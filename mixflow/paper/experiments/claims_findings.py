@@ -69,10 +69,13 @@ def survey(classes=(2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 17, 20), factor=20.0, rtol=
         dead = [f"y=+ n={n}" for n in np.flatnonzero(margin < 1e-6)]
         found.append(
             {
-                "classes": K, "time": factor * learned, "loss": float(field.loss(state)), "margin": float(margin.min()),
+                "classes": K,
+                "time": factor * learned,
+                "loss": float(field.loss(state)),
+                "margin": float(margin.min()),
                 "dead": dead,
             }
-        )  # fmt: skip
+        )
     return found
 
 
@@ -87,11 +90,16 @@ def classes(K, time, *, width=4096, seeds=8):
     spread = np.ptp(own, axis=1) / own.mean(axis=1)
     accuracy = batch.accuracy.values
     return {
-        "classes": K, "time": time, "spread": mf.measure.mean_interval(spread), "accuracy": mf.measure.mean_interval(accuracy),
-        "samples wrong in 1000": (1000 * (1 - accuracy)).round(3).tolist(), "loss": mf.measure.mean_interval(batch.loss.values),
-        "losses": batch.loss.values.tolist(), "own": own.tolist(),
+        "classes": K,
+        "time": time,
+        "spread": mf.measure.mean_interval(spread),
+        "accuracy": mf.measure.mean_interval(accuracy),
+        "samples wrong in 1000": (1000 * (1 - accuracy)).round(3).tolist(),
+        "loss": mf.measure.mean_interval(batch.loss.values),
+        "losses": batch.loss.values.tolist(),
+        "own": own.tolist(),
         "mean-field": {"accuracy": float(limit.accuracy), "loss": float(limit.loss)},
-    }  # fmt: skip
+    }
 
 
 def sign(K, *, saves=2000):
@@ -104,9 +112,13 @@ def sign(K, *, saves=2000):
     negative = np.flatnonzero(after & (h < 0))
     span = [float(system.time[i]) for i in (negative[0], negative[-1])] if len(negative) else None
     return {
-        "classes": K, "first switch": run.events[0].time, "separation": end, "negative": span,
-        "least": float(h[after].min()), "greatest": float(h.max()),
-    }  # fmt: skip
+        "classes": K,
+        "first switch": run.events[0].time,
+        "separation": end,
+        "negative": span,
+        "least": float(h[after].min()),
+        "greatest": float(h.max()),
+    }
 
 
 def plateau(K):
@@ -127,9 +139,11 @@ def plateau(K):
     w_c = field.unpack(run.states)["w"][:, 0]
     ratio = system.forcing[inside][:, *CV] / (w_c[inside] * plateau_growth(K))
     return {
-        "classes": K, "hard margin": float(margin[:, hard].min()), "until": float(until),
+        "classes": K,
+        "hard margin": float(margin[:, hard].min()),
+        "until": float(until),
         "ratio": [float(ratio.min()), float(ratio.max())],
-    }  # fmt: skip
+    }
 
 
 def gap(K):
@@ -165,11 +179,15 @@ def threshold(K=4, widths=(2**12, 2**14, 2**16, 2**18, 2**20), seeds=3, factor=1
     parts = {width: slice(i * seeds, (i + 1) * seeds) for i, width in enumerate(widths)}
     return [
         {
-            "classes": K, "width": width, "growth": mf.measure.mean_interval(ratio[part]), "each": ratio[part].tolist(),
-            "silenced": silent[part].tolist(), "of": int(lonely.sum()),
+            "classes": K,
+            "width": width,
+            "growth": mf.measure.mean_interval(ratio[part]),
+            "each": ratio[part].tolist(),
+            "silenced": silent[part].tolist(),
+            "of": int(lonely.sum()),
         }
         for width, part in parts.items()
-    ]  # fmt: skip
+    ]
 
 
 def _lonely(atom, sign):
@@ -186,9 +204,12 @@ def average(K, width, *, seeds=3, factor=1.2):
     batch = train_batch(task, networks, mf.GradientDescent(0.1, steps, 20))
     found = [decide("critical-drives", batch.isel(run=i), task, network) for i, network in enumerate(networks)]
     return {
-        "classes": K, "width": width, "driven over actual": [one.measured for one in found],
-        "residual": [one.facts["residual_of_averaging"] for one in found], "bounded": [one.facts["bounded"] for one in found],
-    }  # fmt: skip
+        "classes": K,
+        "width": width,
+        "driven over actual": [one.measured for one in found],
+        "residual": [one.facts["residual_of_averaging"] for one in found],
+        "bounded": [one.facts["bounded"] for one in found],
+    }
 
 
 RUNS = {

@@ -36,10 +36,13 @@ def growth(classes, *, network=NETWORK, factor=1.2, points=200, widths=WIDTHS, s
     found = linearised(task, network, until, points=points)
     linear = {
         ", ".join(kind): {
-            "growth": one.growth.tolist(), "most": one.most.tolist(), "coupling": one.coupling, "slack": one.slack
+            "growth": one.growth.tolist(),
+            "most": one.most.tolist(),
+            "coupling": one.coupling,
+            "slack": one.slack,
         }
         for kind, one in found.items()
-    }  # fmt: skip
+    }
     result = {"classes": classes, "learned": learned, "until": until, "time": found["equal", "mirror"].time.tolist()}
     return result | {"linear": linear, "seeds": measured(task, network, until, widths, seeds)}
 

@@ -17,7 +17,7 @@ CONFIG = {
     "target_margin": Setting(1.0, "any positive number; 1 makes relative and absolute errors the same"),
     "scores": Setting([0.5, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 8.0, 10.0], "values of C, with B = 2C, for the figure"),
     "steps": Setting(20_000, "the trained network is that of the simultaneous experiment"),
-}  # fmt: skip
+}
 
 
 def run(settings, progress):

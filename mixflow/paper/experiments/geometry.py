@@ -38,20 +38,37 @@ def run(settings, progress):
     margins = {kind: mf.measure.feature_margin(task, some.A.values, samples=kind) for kind in ("hard", "easy", "all")}
     series = xarray.Dataset(
         {
-            "identifier": (("time", "atom"), phi[..., :2].sum(-1), {"long_name": "attention on the identifier, head "
-                "+"}),
-            "vote": (("time", "atom"), phi[..., 2:].sum(-1), {"long_name": "attention-weighted sum of the signs, head "
-                "+"}),
+            "identifier": (
+                ("time", "atom"),
+                phi[..., :2].sum(-1),
+                {"long_name": "attention on the identifier, head +"},
+            ),
+            "vote": (
+                ("time", "atom"),
+                phi[..., 2:].sum(-1),
+                {"long_name": "attention-weighted sum of the signs, head +"},
+            ),
             "margin_hard": ("time", margins["hard"], {"long_name": "maximum margin of the hard samples"}),
             "margin_easy": ("time", margins["easy"], {"long_name": "the same, easy samples"}),
             "margin_all": ("time", margins["all"], {"long_name": "the same, all samples"}),
-            "output_easy": ("time", some.margin.values[:, ~hard].min(1), {"long_name": "smallest y·F of the easy "
-                "samples"}),
-            "output_hard": ("time", some.margin.values[:, hard].min(1), {"long_name": "smallest y·F of the hard "
-                "samples"}),
+            "output_easy": (
+                "time",
+                some.margin.values[:, ~hard].min(1),
+                {"long_name": "smallest y·F of the easy samples"},
+            ),
+            "output_hard": (
+                "time",
+                some.margin.values[:, hard].min(1),
+                {"long_name": "smallest y·F of the hard samples"},
+            ),
         },
-        coords={"time": some.time.values, "atom": data.atom.values, "label": ("atom", data.label.values), "hard": ("atom", hard)},
-    )  # fmt: skip
+        coords={
+            "time": some.time.values,
+            "atom": data.atom.values,
+            "label": ("atom", data.label.values),
+            "hard": ("atom", hard),
+        },
+    )
     finite = [mf.Transformer(width=settings["width"], seed=seed, **common) for seed in range(settings["seeds"])]
     many = train_batch(task, finite, method, progress=progress)
     ends = mf.measure.feature_margin(task, many.A[:, -1].values)

@@ -62,9 +62,14 @@ def law(points, least=2, level=0.95):
     error = math.sqrt((residual**2).sum() / max(n - 2, 1) / ((x - x.mean()) ** 2).sum())
     half = student.ppf((1 + level) / 2, n - 2) * error if n > 2 else math.nan
     return {
-        "exponent": float(slope), "low": float(slope - half), "high": float(slope + half), "prefactor": float(np.exp(shift)),
-        "classes": K.astype(int).tolist(), "residual": residual.tolist(), "least": least,
-    }  # fmt: skip
+        "exponent": float(slope),
+        "low": float(slope - half),
+        "high": float(slope + half),
+        "prefactor": float(np.exp(shift)),
+        "classes": K.astype(int).tolist(),
+        "residual": residual.tolist(),
+        "least": least,
+    }
 
 
 def local_exponents(points):
@@ -99,9 +104,15 @@ def phase(omega, bias, *, classes=2, until=None):
     reasons = {stage.name: stage.evidence["reason"] for stage in run.stages if not stage.found}
     time = float(run.dataset.time[below[0]]) if len(below) else None
     return {
-        "classes": classes, "until": until, "omega": omega, "bias": bias, "story": story, "time": time,
-        "loss": float(loss[-1]), "reasons": reasons,
-    }  # fmt: skip
+        "classes": classes,
+        "until": until,
+        "omega": omega,
+        "bias": bias,
+        "story": story,
+        "time": time,
+        "loss": float(loss[-1]),
+        "reasons": reasons,
+    }
 
 
 def phases(omegas=OMEGAS, biases=BIASES, **settings):

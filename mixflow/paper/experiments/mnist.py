@@ -118,6 +118,11 @@ def _source(task, seeds):
         ""
         ""
         ""
+        ""
+        ""
+        ""
+        ""
+        ""
         "seed; "
         f"indices are in each model's file; checksum of data, split and samples, {checksums}",
     )

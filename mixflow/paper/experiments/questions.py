@@ -158,8 +158,16 @@ def _first_end(facts):
     slow = _at(early.dataset, T1[0] + length)
     checks.append(shown("too early end", "there, contrast score at the end of stage 2", slow))
     says = f"stage 1 ends at t = {T1[1]:g}, after it: contrast score at the end of stage 2"
-    checks.append(between("late enough", says, _at(late.dataset, T1[1] + length), 0.1, None,
-                          **theory("h_cv > 0 then, so the contrast grows; 0.1: well above rounding")))  # fmt: skip
+    checks.append(
+        between(
+            "late enough",
+            says,
+            _at(late.dataset, T1[1] + length),
+            0.1,
+            None,
+            **theory("h_cv > 0 then, so the contrast grows; 0.1: well above rounding"),
+        )
+    )
     field = mf.field(mf.Mixture(2), late.transformer, model="symmetric")
     w = late.dataset.w.sel(time=T1[1], method="nearest").sel(head="+").values
     G = field.unpack(field.y0)["G_K"]
@@ -171,8 +179,16 @@ def _first_end(facts):
     for kind in ("easy", "hard"):
         margin = mf.measure.feature_margin(mf.Mixture(2), A, samples=kind)
         says = f"feature margin of the {'consistent (easy)' if kind == 'easy' else 'hard'} samples after that stage 2"
-        checks.append(between(f"{kind} after 2", says, margin, 1e-9, None,
-                              **paper("the features are separable after stage 2; any positive margin")))  # fmt: skip
+        checks.append(
+            between(
+                f"{kind} after 2",
+                says,
+                margin,
+                1e-9,
+                None,
+                **paper("the features are separable after stage 2; any positive margin"),
+            )
+        )
     return checks
 
 

@@ -175,10 +175,14 @@ def verdict(results):
     checks = [
         equal("base learned", f"base case: seeds of {n} that learn the hard samples", base["learned"], n, **stages),
         equal("base order", f"base case: seeds of {n} with the three stages in order", base["ordered"], n, **stages),
-        equal("base signs", f"base case: seeds of {n} with the construction's signs", base["mechanism"], n,
-              **theory("the closed form's signs (docs/mathematics.md §9); that training finds them was "
-                  "seen", after=True)),
-    ]  # fmt: skip
+        equal(
+            "base signs",
+            f"base case: seeds of {n} with the construction's signs",
+            base["mechanism"],
+            n,
+            **theory("the closed form's signs (docs/mathematics.md §9); that training finds them was seen", after=True),
+        ),
+    ]
     earliest = float(np.nanmin(data.separation.values))
     says, why = "the earliest separation of all rows and seeds", theory("nothing is separable at t = 0")
     checks.append(between("separation", says, earliest, 1e-9, None, **why))

@@ -37,11 +37,17 @@ def _samples(panel, at):
             chosen = (at.hard.values == hard) & (at.label.values == label)
             colour = mf.plot.COLOURS[kind]
             panel.plot(
-                at.identifier.values[chosen], at.vote.values[chosen], marker, ls="none", ms=11 if label > 0 else 7, color=colour,
+                at.identifier.values[chosen],
+                at.vote.values[chosen],
+                marker,
+                ls="none",
+                ms=11 if label > 0 else 7,
+                color=colour,
                 mfc=colour if hard else "none",
-                mec="#ffffff" if hard else colour, mew=0.9 if hard else 1.3, label=f"{kind}, label "
-                    f"{'+' if label > 0 else '−'}",
-            )  # fmt: skip
+                mec="#ffffff" if hard else colour,
+                mew=0.9 if hard else 1.3,
+                label=f"{kind}, label {'+' if label > 0 else '−'}",
+            )
 
 
 def _switch_line(panel, run, t):

@@ -18,8 +18,12 @@ def plot_questions(scores, staged, positions):
     with rc_context(mf.plot.RC):
         figure = Figure(figsize=(10.2, 3.4))
         roles, late, longer = figure.subplots(1, 3)
-        looks = (("A_c_own", "own", "-", "key, own signal"), ("A_c_other", "other", "--", "key, other"),
-                 ("A_query_own", "query", "-.", "query, own signal"), ("A_query_other", "rest", ":", "query, other"))  # fmt: skip
+        looks = (
+            ("A_c_own", "own", "-", "key, own signal"),
+            ("A_c_other", "other", "--", "key, other"),
+            ("A_query_own", "query", "-.", "query, own signal"),
+            ("A_query_other", "rest", ":", "query, other"),
+        )
         for name, colour, dash, label in looks:
             roles.plot(scores.time, scores[name], dash, color=mf.plot.COLOURS[colour], label=label)
         mf.plot.time_axis(roles, scores.time.values)

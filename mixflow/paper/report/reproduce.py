@@ -122,10 +122,25 @@ def read_report(path):
 
 
 SHAPE = {
-    "name": str, "title": str, "question": str, "section": str, "command": str, "answer": str, "settings": dict,
-    "reasons": dict, "seconds": (int, float), "checks": list, "ok": bool, "figures": list, "series": list, "models": list,
-    "sources": list, "tables": list, "stages": dict, "files": dict,
-}  # fmt: skip
+    "name": str,
+    "title": str,
+    "question": str,
+    "section": str,
+    "command": str,
+    "answer": str,
+    "settings": dict,
+    "reasons": dict,
+    "seconds": (int, float),
+    "checks": list,
+    "ok": bool,
+    "figures": list,
+    "series": list,
+    "models": list,
+    "sources": list,
+    "tables": list,
+    "stages": dict,
+    "files": dict,
+}
 
 
 def malformed(report):

@@ -63,9 +63,15 @@ def distance(w, A):
     unit = mf.construct(classes=K, beta=1.0, B=1.0, C=1.0)
     P = np.where(unit.A > 0, unit.A, 0.0) * _diagonal(K, "c")
     Q = unit.A * _diagonal(K, "v")
-    scale = lambda X, U: max(float((X * U).sum() / (U * U).sum()), 0.0)  # noqa: E731
+
+    def scale(X, U):
+        return max(float((X * U).sum() / (U * U).sum()), 0.0)
+
     beta, C, B = scale(w, unit.w), scale(A, P), scale(A, Q)
-    left = lambda X, best: float(np.linalg.norm(X - best) / max(np.linalg.norm(X), 1e-300))  # noqa: E731
+
+    def left(X, best):
+        return float(np.linalg.norm(X - best) / max(np.linalg.norm(X), 1e-300))
+
     return {"w": left(w, beta * unit.w), "A": left(A, C * P + B * Q), "beta": beta, "B": B, "C": C}
 
 
