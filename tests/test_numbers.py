@@ -24,7 +24,9 @@ NOT_YET = {115, 1926, 1311, 2541, 1011, 421, 1485, 1689, 126, 181, 179, 393, 566
 def quoted(text):
     """The numbers of a page with at least three digits, outside code, links and formulas, as (text, value)."""
     text = blocks.FENCE.sub("", text)
-    text = re.sub(r"^## \d+\. Theorems.*?(?=^## |\Z)", "", text, flags=re.S | re.M)  # proofs have a checker of their own
+    text = re.sub(
+        r"^## \d+\. Theorems.*?(?=^## |\Z)", "", text, flags=re.S | re.M
+    )  # proofs have a checker of their own
     text = re.sub(r"`[^`]*`|\]\([^)]*\)|\$\$.*?\$\$|\$[^$]*\$|^:.*$|\{\w+\}", " ", text, flags=re.S | re.M)
     for match in NUMBER.finditer(text):
         shown = match[0].replace("−", "-").replace(",", "")
