@@ -34,6 +34,7 @@ _HOME = {
     "checks": "",
     "compare": "side_by_side",
     "construct": "networks.construct",
+    "export": "",
     "extend": "training",
     "field": "engines.field",
     "filippov": "",
@@ -60,6 +61,7 @@ def __dir__():
 
 if TYPE_CHECKING:  # for editors and type checkers, which do not run the table above; a test compares the two
     from . import checks as checks
+    from . import export as export
     from . import filippov as filippov
     from . import measure as measure
     from . import plot as plot

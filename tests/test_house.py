@@ -10,7 +10,7 @@ PACKAGE = Path(mf.__file__).parent
 PLAN = [
     "lazy", "errors", "extras", "checks", "sealed", "display", "spec", "jaxed", "guest", "progress", "provenance", "ctrl_c",
     "tasks", "networks", "filippov", "engines",
-    "methods", "measure", "dataset", "store", "running", "training", "side_by_side", "proofs", "sweeping", "plot",
+    "methods", "measure", "dataset", "store", "running", "training", "side_by_side", "export", "proofs", "sweeping", "plot",
     "summary", "paper",
     "playground", "commands", "cli", "__main__",
 ]  # fmt: skip

@@ -1,0 +1,188 @@
+"""Weights that travel: the weights of a run at any saved time as safetensors, with a plain PyTorch module, as checkpoints.
+
+Every file holds float64 arrays by name: `w` (head, d), `W_K` and `W_Q` (head, m, d), `bias` (head,) and `embedding` (feature, d),
+the vector of each feature; a token is a coefficient times a feature's vector. The network that reads them is
+
+    F(X) = Σ_h ± ReLU(b_h + mean over queries of  w_hᵀ X softmax(Xᵀ W_Kᵀ W_Q x))        docs/mathematics.md §2
+
+Each function says what it raises.
+
+>>> import mixflow as mf
+>>> sorted(mf.export.__all__)
+['checkpoints', 'safetensors', 'tensors', 'torch_module']
+"""
+
+import json
+import pathlib
+
+import numpy as np
+
+from .errors import SpecError
+from .networks.transformer import embedding
+from .provenance import versions
+from .sealed import make_folder, write_whole
+
+__all__ = ["checkpoints", "safetensors", "tensors", "torch_module"]
+
+MODULE = '''"""A transformer trained with mixflow, in PyTorch: `Network()` reads the weights beside this file.
+
+Tokens X have shape (batch, tokens, d); the vector of a feature is a row of `embedding`. `present` (batch, tokens) is True for
+tokens that are not padding. The answer F (batch,) has the sign of the label.
+"""
+
+import pathlib
+
+import torch
+from safetensors.torch import load_file
+
+FEATURES = {features!r}
+SIGNS = {signs!r}
+
+
+class Network(torch.nn.Module):
+    def __init__(self, path=pathlib.Path(__file__).with_name("{weights}")):
+        super().__init__()
+        for name, x in load_file(path).items():
+            trained = name in ("w", "W_K", "W_Q")
+            self.register_parameter(name, torch.nn.Parameter(x, requires_grad=trained))
+
+    def forward(self, X, present=None):
+        present = torch.ones(X.shape[:2], dtype=torch.bool) if present is None else present
+        K = torch.einsum("hmd,bkd->bhkm", self.W_K, X)
+        Q = torch.einsum("hmd,bqd->bhqm", self.W_Q, X)
+        scores = torch.einsum("bhkm,bhqm->bhkq", K, Q)
+        scores = torch.where(present[:, None, :, None], scores, -torch.inf)
+        read = torch.einsum("hd,bkd,bhkq->bhq", self.w, X, torch.softmax(scores, dim=2))
+        asked = present.to(X.dtype)
+        z = self.bias + torch.einsum("bhq,bq->bh", read, asked / asked.sum(1)[:, None])  # the mean over queries
+        return (torch.tensor(SIGNS, dtype=z.dtype) * torch.relu(z)).sum(1)
+'''
+
+
+def tensors(run, time=None):
+    """The arrays of a run at a saved time by name, in float64.
+
+    They are w (head, d), W_K and W_Q (head, m, d), bias (head,) and embedding (feature, d).
+
+    run   a Run of finite width
+    time  a saved time; the last one if not given
+
+    Raises SpecError for infinite width and for a time that was not saved, as `Run.weights` does.
+    """
+    weights = {name: np.asarray(x, float) for name, x in run.weights(time).items()}
+    network, task = run.transformer, run.task.population()
+    if weights["w"].ndim == 3 and weights["w"].shape[1] == 1:  # one value in each head
+        weights["w"] = weights["w"][:, 0]
+    weights.setdefault("bias", np.full(len(weights["w"]), float(network.bias)))
+    return {**weights, "embedding": embedding(task, network.dimension).T}
+
+
+def safetensors(run, path, *, time=None):
+    """Write the arrays of `tensors` to one safetensors file, whole or not at all; returns the path.
+
+    run   a Run of finite width
+    path  of the file
+    time  a saved time; the last one if not given
+
+    The file's metadata says what they are: `spec` (JSON), `features`, `heads`, `time`, `mixflow`. Raises SpecError as `tensors`
+    does and StoreError where the file cannot be written.
+    """
+    return write_whole(path, _packed(tensors(run, time), _described(run, time)))
+
+
+def torch_module(run, folder, *, time=None):
+    """Write `network.py`, a PyTorch module of thirty lines, and `weights.safetensors` beside it; returns the folder.
+
+    run     a Run of a Transformer of finite width
+    folder  made if it is missing
+    time    a saved time; the last one if not given
+
+    Writing needs no PyTorch; `network.py` needs torch and safetensors. Raises SpecError as `tensors` does and for a network with
+    other options than the paper's, StoreError where a file cannot be written.
+    """
+    _plain(run)
+    folder = make_folder(folder)
+    arrays, about = tensors(run, time), _described(run, time)
+    write_whole(folder / "weights.safetensors", _packed(arrays, about))
+    write_whole(folder / "network.py", _module(run, "weights.safetensors"))
+    return folder
+
+
+def checkpoints(run, folder, *, times=None):
+    """Write a folder of weights over training, for tools that watch a network learn; returns its path.
+
+    run     a Run of finite width
+    folder  made if it is missing
+    times   saved times; all of them if not given
+
+    `manifest.json` lists the files with step, time, loss and accuracy; `step_000100.safetensors` are the weights (`time_…` for
+    a flow); `network.py` is the module of `torch_module`, where the network is the paper's. Raises as `safetensors` does.
+    """
+    data = run.dataset
+    times = data.time.values if times is None else np.asarray(times, float)
+    folder = make_folder(folder)
+    rows = []
+    for time in times:
+        at = data.sel(time=float(time)) if float(time) in data.time.values else None
+        if at is None:
+            raise SpecError(f"time = {float(time):g} was not saved: expected one of {len(data.time)} saved times.")
+        step = int(at.step) if "step" in data.coords else None
+        name = f"time_{float(time):012.4f}.safetensors" if step is None else f"step_{step:09d}.safetensors"
+        write_whole(folder / name, _packed(tensors(run, float(time)), _described(run, float(time))))
+        rows.append(
+            {"file": name, "step": step, "time": float(time), "loss": float(at.loss), "accuracy": float(at.accuracy)}
+        )
+    manifest = {**_described(run, None, as_text=False), "checkpoints": rows}
+    if not _options(run):
+        write_whole(folder / "network.py", _module(run, rows[-1]["file"]))
+        manifest["module"] = "network.py"
+    write_whole(folder / "manifest.json", json.dumps(manifest, indent=1).encode())
+    return folder
+
+
+def _described(run, time, as_text=True):
+    about = {
+        "spec": run.spec,
+        "features": list(run.task.population().features),
+        "heads": [str(head) for head in run.dataset["head"].values],
+        "mixflow": versions()["mixflow"],
+    }
+    if as_text:
+        about["time"] = float(run.dataset.time[-1]) if time is None else float(time)
+        return {name: value if isinstance(value, str) else json.dumps(value) for name, value in about.items()}
+    return about
+
+
+def _packed(arrays, metadata):
+    """The bytes of a safetensors file: the length of a JSON header, the header, the arrays one after the other."""
+    header, content, at = {"__metadata__": metadata}, [], 0
+    for name, x in arrays.items():
+        raw = np.ascontiguousarray(x, "<f8").tobytes()
+        header[name] = {"dtype": "F64", "shape": list(np.shape(x)), "data_offsets": [at, at + len(raw)]}
+        content.append(raw)
+        at += len(raw)
+    text = json.dumps(header).encode()
+    text += b" " * (-len(text) % 8)
+    return b"".join([len(text).to_bytes(8, "little"), text, *content])
+
+
+def _module(run, weights):
+    heads = [str(head) for head in run.dataset["head"].values]
+    signs = [1.0 if head.startswith("+") else -1.0 for head in heads]
+    return MODULE.format(
+        features=list(run.task.population().features), signs=signs, weights=pathlib.Path(weights).name
+    ).encode()
+
+
+def _options(run):
+    """Options of the network that differ from the paper's, by name."""
+    options = getattr(run.transformer, "options", dict)()
+    return {name: value for name, value in options.items() if name != "tie_values"}
+
+
+def _plain(run):
+    if options := _options(run):
+        raise SpecError(
+            f"the network has {', '.join(options)}: network.py is written for the paper's network only; `safetensors` writes its "
+            "weights."
+        )

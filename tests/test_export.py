@@ -1,0 +1,146 @@
+"""Weights that travel: files that other tools read, and networks in them that answer as the run did."""
+
+import json
+import sys
+import types
+
+import numpy as np
+import pytest
+from safetensors import safe_open
+
+import mixflow as mf
+
+pytestmark = pytest.mark.as_user
+
+
+class Weighed(mf.Run):
+    """A run of the every-weight engine, whose last weights are in its dataset."""
+
+    def weights(self, time=None):
+        if time not in (None, float(self.dataset.time[-1])):
+            raise mf.SpecError(f"time = {time:g} was not saved.")
+        return {name: self.dataset[f"final_{name}"].values for name in ("w", "W_K", "W_Q")}
+
+
+@pytest.fixture(scope="module", params=["orthonormal", "correlated"])
+def run(request):
+    gram = np.eye(4) + 0.1 * (np.ones((4, 4)) - np.eye(4)) if request.param == "correlated" else None
+    network = mf.Transformer(width=6, omega=0.5, seed=3, dimension=5)
+    method = mf.GradientDescent(learning_rate=0.5, steps=400, save_every=100)
+    return Weighed(mf.train(mf.Mixture(gram=gram), network, method, model="full").dataset)
+
+
+def read(path):
+    with safe_open(path, "np") as file:
+        return {name: file.get_tensor(name) for name in file.keys()}, file.metadata()  # noqa: SIM118 (not a dict)
+
+
+def tokens(run, E):
+    """(n, L, d) the tokens of every atom, from the vectors of the features."""
+    population = run.task.population()
+    places = {name: i for i, name in enumerate(population.features)}
+    return np.array([[c * E[places[f]] for f, c in atom] for atom in run.task.population().spec()["atoms"]])
+
+
+def answers(X, w, W_K, W_Q, bias):
+    """F of every sample, written out sample by sample, head by head."""
+    found = []
+    for x in X:
+        F = 0.0
+        for h, sign in enumerate((1.0, -1.0)):
+            scores = (x @ W_K[h].T) @ (x @ W_Q[h].T).T
+            P = np.exp(scores - scores.max(axis=0))
+            P /= P.sum(axis=0)
+            F += sign * max(0.0, bias[h] + float(np.mean((x @ w[h]) @ P)))
+        found.append(F)
+    return np.array(found)
+
+
+def test_an_independent_network_reads_the_file_and_has_the_runs_margins(run, tmp_path):
+    arrays, about = read(mf.export.safetensors(run, tmp_path / "weights.safetensors"))
+    assert {name: x.shape for name, x in arrays.items()} == {
+        "w": (2, 5), "W_K": (2, 6, 5), "W_Q": (2, 6, 5), "bias": (2,), "embedding": (4, 5)}  # fmt: skip
+    assert all(x.dtype == np.float64 for x in arrays.values())
+    assert json.loads(about["features"]) == list(run.dataset["feature"].values)
+    assert json.loads(about["spec"]) == run.spec
+    E = arrays.pop("embedding")
+    np.testing.assert_allclose(E @ E.T, run.task.population().gram, atol=1e-14)
+    F = answers(tokens(run, E), **arrays)
+    np.testing.assert_allclose(run.task.population().labels * F, run.dataset.margin[-1], atol=1e-12)
+
+
+@pytest.fixture
+def torch(monkeypatch):
+    """As much of PyTorch as the written module uses, by NumPy: its formulas are tested where PyTorch is not installed."""
+
+    class Module:
+        def register_parameter(self, name, x):
+            setattr(self, name, x)
+
+        def __call__(self, *arguments):
+            return self.forward(*arguments)
+
+    class Tensor(np.ndarray):
+        def to(self, dtype):
+            return self.astype(dtype)
+
+    def einsum(formula, *arrays):
+        return np.einsum(formula, *arrays).view(Tensor)
+
+    def softmax(x, dim):
+        e = np.exp(x - x.max(axis=dim, keepdims=True))
+        return e / e.sum(axis=dim, keepdims=True)
+
+    made = types.ModuleType("torch")
+    made.nn = types.SimpleNamespace(Module=Module, Parameter=lambda x, requires_grad: x)
+    made.einsum, made.softmax, made.where = einsum, softmax, np.where
+    made.ones = lambda shape, dtype: np.ones(shape, dtype).view(Tensor)
+    made.bool, made.inf, made.relu = bool, np.inf, lambda x: np.maximum(x, 0)
+    made.tensor = lambda x, dtype: np.array(x, dtype)
+    reader = types.ModuleType("safetensors.torch")
+    reader.load_file = lambda path: read(path)[0]
+    monkeypatch.setitem(sys.modules, "torch", made)
+    monkeypatch.setitem(sys.modules, "safetensors.torch", reader)
+    return Tensor
+
+
+def module(path):
+    scope = {"__file__": str(path), "__name__": "network"}
+    exec(compile(path.read_text(), str(path), "exec"), scope)
+    return scope
+
+
+def test_the_written_module_answers_as_the_run(run, tmp_path, torch):
+    folder = mf.export.torch_module(run, tmp_path / "net")
+    scope = module(folder / "network.py")
+    network = scope["Network"]()
+    X = tokens(run, network.embedding)
+    margins = run.task.population().labels * network(X)
+    np.testing.assert_allclose(margins, run.dataset.margin[-1], atol=1e-12)
+    assert scope["FEATURES"] == list(run.dataset["feature"].values)
+    body = [line for line in (folder / "network.py").read_text().splitlines() if line.strip()]
+    assert len(body) <= 35
+
+
+def test_padding_changes_no_answer(run, tmp_path, torch):
+    network = module(mf.export.torch_module(run, tmp_path) / "network.py")["Network"]()
+    X = tokens(run, network.embedding)
+    longer = np.concatenate([X, np.full((len(X), 2, X.shape[2]), 7.0)], axis=1)
+    present = np.arange(longer.shape[1]) < X.shape[1]
+    np.testing.assert_allclose(network(longer, np.tile(present, (len(X), 1)).view(torch)), network(X), atol=1e-12)
+
+
+def test_checkpoints_have_a_manifest(run, tmp_path):
+    last = float(run.dataset.time[-1])
+    folder = mf.export.checkpoints(run, tmp_path / "all", times=[last])
+    manifest = json.loads((folder / "manifest.json").read_text())
+    (row,) = manifest["checkpoints"]
+    assert row["step"] == 400
+    assert row["loss"] == float(run.dataset.loss[-1])
+    assert set(read(folder / row["file"])[0]) == {"w", "W_K", "W_Q", "bias", "embedding"}
+    assert (folder / manifest["module"]).exists()
+
+
+def test_a_time_that_was_not_saved_is_refused(run, tmp_path):
+    with pytest.raises(mf.SpecError, match="not saved"):
+        mf.export.checkpoints(run, tmp_path, times=[0.123])
