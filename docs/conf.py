@@ -1,5 +1,6 @@
 """The handbook's settings for Sphinx. Everything the pages show that could rot is made here, at build time, from the code."""
 
+import os
 import sys
 from pathlib import Path
 
@@ -13,12 +14,18 @@ author = "the mixflow authors"
 copyright = author
 version = release = mixflow.__version__
 
-extensions = ["myst_parser", "sphinx.ext.autodoc", "_handbook"]
+extensions = ["myst_nb", "sphinx.ext.autodoc", "_handbook"]
 exclude_patterns = ["_handbook", "images"]
 nitpicky = True
 
 myst_enable_extensions = ["dollarmath"]
 myst_heading_anchors = 3
+
+nb_execution_mode = "force"  # notebooks are kept without their outputs
+nb_execution_timeout = 300
+nb_ipywidgets_js = {}  # nothing is loaded from elsewhere
+nb_execution_raise_on_error = True
+os.environ["PYTHONPATH"] = str(ROOT)  # their kernels use this source tree
 
 html_theme = "furo"
 html_title = f"mixflow {release}"
