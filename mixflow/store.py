@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from . import display, sealed
 from .dataset import SCHEMA_VERSION, expanded
-from .errors import StoreError
+from .errors import SpecError, StoreError
 from .methods import method_from_spec
 from .networks.specs import network_from_spec
 from .sealed import make_folder, write_whole  # noqa: F401 (other rooms take them from here)
@@ -112,6 +112,18 @@ class Run:
         if self.dataset.attrs["model"] != "symmetric" or "w" in self.dataset:
             return self
         return Run(expanded(self.dataset, self.task, self.transformer.bias))
+
+    def weights(self, time=None):
+        """The weights after the last step of a run with model="full", by name: w (head, d), W_K and W_Q (head, m, d).
+
+        Raises SpecError for runs that keep inner products only, and for another time than the last.
+        """
+        data, last = self.dataset, float(self.dataset.time[-1])
+        if "final_W_K" not in data:
+            raise SpecError("the run keeps inner products, no weights: train it at finite width with model='full'.")
+        if time is not None and float(time) != last:
+            raise SpecError(f"time = {float(time):g}: the weights of this run are kept at its end, {last:g}, only.")
+        return {name: data[f"final_{name}"].values for name in ("w", "W_K", "W_Q")}
 
     def save(self, path):
         """Write the run to one netCDF file, whole or not at all; returns the path. Raises StoreError if it cannot."""

@@ -13,21 +13,12 @@ import mixflow as mf
 pytestmark = pytest.mark.as_user
 
 
-class Weighed(mf.Run):
-    """A run of the every-weight engine, whose last weights are in its dataset."""
-
-    def weights(self, time=None):
-        if time not in (None, float(self.dataset.time[-1])):
-            raise mf.SpecError(f"time = {time:g} was not saved.")
-        return {name: self.dataset[f"final_{name}"].values for name in ("w", "W_K", "W_Q")}
-
-
 @pytest.fixture(scope="module", params=["orthonormal", "correlated"])
 def run(request):
     gram = np.eye(4) + 0.1 * (np.ones((4, 4)) - np.eye(4)) if request.param == "correlated" else None
     network = mf.Transformer(width=6, omega=0.5, seed=3, dimension=5)
     method = mf.GradientDescent(learning_rate=0.5, steps=400, save_every=100)
-    return Weighed(mf.train(mf.Mixture(gram=gram), network, method, model="full").dataset)
+    return mf.train(mf.Mixture(gram=gram), network, method, model="full")
 
 
 def read(path):
@@ -144,3 +135,5 @@ def test_checkpoints_have_a_manifest(run, tmp_path):
 def test_a_time_that_was_not_saved_is_refused(run, tmp_path):
     with pytest.raises(mf.SpecError, match="not saved"):
         mf.export.checkpoints(run, tmp_path, times=[0.123])
+    with pytest.raises(mf.SpecError, match="weights"):
+        mf.export.safetensors(mf.train(mf.Mixture(), mf.Transformer(), mf.GradientDescent(steps=10)), tmp_path / "none")

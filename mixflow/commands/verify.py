@@ -18,6 +18,9 @@ def flags():
 
 
 def run(options):
+    from ..extras import needs
+
+    needs("report")
     from ..paper.report.reproduce import one_name
     from ..paper.report.verify import verify
     from ..paper.report.words import comparison
