@@ -64,7 +64,6 @@ def _both(M, mean):
 def _read(table, X):
     """Σ_k X_k table_k for each query: (..., G, Q, columns)."""
     G, Q, k = X.shape[-3:]
-    # Every key has one entry of its own in the table, so the sum is over the keys of one entry at a time.
     return (X[..., None] * table.reshape(G, Q, k, -1)).sum(-2)
 
 

@@ -167,6 +167,8 @@ def prove(task, transformer, *, until=None, omega_radius=0.0, bias_radius=0.0, d
     >>> mf.prove(mf.Mixture(classes=2), mf.Transformer(omega=0.3), until=0.5).every_sample_right
     False
     """
+    from threadpoolctl import threadpool_limits
+
     K = _classes(task, transformer)
     level, end = _until(until)
     distance = real("distance", distance, least=0)
@@ -182,11 +184,9 @@ def prove(task, transformer, *, until=None, omega_radius=0.0, bias_radius=0.0, d
 
     # A gate is open while b decides the sign of z, and for distant starts a little longer: finer cells would decide nothing.
     spread = float(bias[1] - bias[0]) / 2 + 0.02 * (distance + float(omega[1] - omega[0]))
-
-    from threadpoolctl import threadpool_limits
-
     bar = Progress.of(progress, "cell")
-    with threadpool_limits(1):  # hundreds of 34×34 matrices: threads would only wait for each other
+    # Threads would only wait for each other on hundreds of 34×34 matrices; what overflows is infinite or NaN and is refused.
+    with threadpool_limits(1), np.errstate(over="ignore", invalid="ignore", divide="ignore"):
         curve = list(pieces(tables, start(K, sum(omega) / 2).mid, b, far_enough, spread))
         if level is not None:
             end = _reached(tables, curve[-1], b, target)
