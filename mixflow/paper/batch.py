@@ -11,4 +11,8 @@ def train_batch(task, networks, method, **options):
 
 def changed(transformer, **options):
     """The transformer with options of its architecture changed."""
+    if options.pop("activate", "after") == "before":
+        options["relu_per_query"] = True
+    if "values" in options:
+        options["value_dimension"] = options.pop("values")
     return mf.Variant(transformer, **options)

@@ -67,7 +67,7 @@ def run(settings, progress):
         progress(done + 1, len(settings["empty"]) + len(settings["values"]))
     before = {}
     for values in settings["values"]:
-        options = {"relu_per_query": True} | ({"value_dimension": values, "value_scale": 0.1} if values > 1 else {})
+        options = {"activate": "before"} | ({"values": values, "value_scale": 0.1} if values > 1 else {})
         bases = [
             mf.Transformer(width=settings["width"], **common, bias=settings["bias"], seed=s)
             for s in range(settings["seeds"])

@@ -45,7 +45,7 @@ def descent(rate):
 
 
 def changed(name=None, **changes):
-    """(strength, seed) -> the base case's transformer as a Variant, with `name` set to the strength."""
+    """(strength, seed) -> the base case's transformer, with `name` set to the strength."""
     return lambda strength, seed: changed_network(
         base_network(None, seed), **changes, **({name: strength} if name else {})
     )
@@ -182,10 +182,9 @@ TRIALS = [
           changed("value_scale"), more=(0.03, 0.2, 1.0), search=(0.0, 2.0)),
     Trial("trained bias", MODEL, "b is trained too, from 1/2", ("trained",), changed(train_bias=True)),
     Trial("ReLU per query", MODEL, "the neuron acts before the average over queries", ("per query",),
-          changed(relu_per_query=True)),
-    Trial("value dimension", MODEL, "so many values and neurons in each head, a trained read-out, values from N(0, "
-        "0.1²)",
-          (2, 4), changed("value_dimension", value_scale=0.1), more=(8,)),
+          changed(activate="before")),
+    Trial("value dimension", MODEL, "so many values and neurons in each head, a trained read-out, values from N(0, 0.1²)",
+          (2, 4), changed("values", value_scale=0.1), more=(8,)),
     Trial("scaled scores", MODEL, "scores are divided by √m = 8", ("1/√m",), changed(scaled_scores=True)),
     Trial("standard initialisation", MODEL, "W_K, W_Q and w from N(0, 1/d), scores divided by √m", ("N(0, 1/d)",),
           changed(initialisation="standard", scaled_scores=True)),
