@@ -137,3 +137,24 @@ def test_numpy_functions_and_other_structures_are_refused():
         sensitivity(solve(traced, [1.0], 1.0), constants={"speed": [1.0]})
     with pytest.raises(mf.SpecError, match=r"expected what mf\.filippov\.solve returns"):
         sensitivity("result")
+
+
+def test_the_reference_of_the_mean_field_transformer():
+    # docs/mathematics.md §15: K = 2, ω = 0.3, b = 1/2, the time at which the loss is 0.1.
+    model = mf.field(mf.Mixture(classes=2), mf.Transformer(omega=0.3), "symmetric")
+    field = model.gated.field
+
+    def loss(c, y):
+        on = jnp.maximum(field.surface(c, y), 0).reshape(2, -1)
+        return 2 * jnp.sum(c["weight"] * jnp.logaddexp(0, on[1] - on[0]))  # head + owns half of the loss
+
+    result = solve(field, model.y0, 300.0, stop=lambda t, y: 0.1 - float(model.loss(y)))
+    assert result.time == pytest.approx(246.23835368, abs=1e-8)
+    assert [e.after for e in result.events] == ["off"]
+    start = np.array([(model.y0 * 2 / 0.3), np.zeros_like(model.y0)])  # ω enters by ω² only
+    change = dict.fromkeys(field.constants) | {"bias": np.array([0.0, 1.0])}
+    found = sensitivity(result, constants=change, y0=start)
+    by_omega, by_bias = found.time(loss)
+    assert by_omega == pytest.approx(-202.5469, rel=1e-6)
+    assert by_bias == pytest.approx(134.107399, rel=1e-6)
+    assert found.events[0, 1] == pytest.approx(33.216083, rel=1e-6)  # of the switch-off by the bias
