@@ -170,7 +170,7 @@ def many_side(count):
     method = GradientFlow(until=UNTIL, rtol=RTOL, save_at=20)
     train_many(Mixture(2), models[:4], method)  # compiles
     begin, cpu = time.perf_counter(), time.process_time()
-    batch = train_many(Mixture(2), models, method)
+    batch = train_many(Mixture(2), models, method).dataset
     seconds, cpu = time.perf_counter() - begin, time.process_time() - cpu
     lost = int(np.isnan(batch.loss.values[:, -1]).sum())
     return {
@@ -197,7 +197,7 @@ def seeds_side(width, seeds=20, halvings=10):
     models = [Transformer(width=width, omega=OMEGA, seed=seed) for seed in range(seeds)]
     steps = [round(UNTIL / RATES[0] * 2 ** (i / 2)) for i in range(halvings + 1)]
     rates = UNTIL / np.array(steps)
-    batches = [train_many(Mixture(2), models, GradientDescent(UNTIL / n, n, save_every=n)) for n in steps]
+    batches = [train_many(Mixture(2), models, GradientDescent(UNTIL / n, n, save_every=n)).dataset for n in steps]
     rows = []
     for i, model in enumerate(models):
         field = gram_field(Mixture(2), model)

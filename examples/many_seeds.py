@@ -11,7 +11,9 @@ limit = mf.train(task, mf.Transformer(width=math.inf, omega=0.3), method).datase
 
 figure, axes = plt.subplots(figsize=(6, 3.6), layout="constrained")
 for width, colour in ((16, "#D55E00"), (256, "#0072B2")):
-    runs = mf.train_many(task, [mf.Transformer(width=width, omega=0.3, seed=seed) for seed in range(64)], method)
+    runs = mf.train_many(
+        task, [mf.Transformer(width=width, omega=0.3, seed=seed) for seed in range(64)], method
+    ).dataset
     low, high = (runs.loss / limit.loss.values).quantile([0.05, 0.95], "run").values
     axes.fill_between(runs.time, low, high, color=colour, alpha=0.35, lw=0, label=f"width {width}, 64 seeds")
 axes.axhline(1, color="black", lw=1, label="infinite width")

@@ -22,7 +22,8 @@ _HOME = {
     "Optimizer": "methods",
     "Proof": "proofs",
     "ProofError": "errors",
-    "Run": "store",
+    "Run": "runs.run",
+    "Runs": "runs.batch",
     "Sample": "tasks",
     "SpecError": "errors",
     "StoreError": "errors",
@@ -30,15 +31,14 @@ _HOME = {
     "Transformer": "networks.transformer",
     "Until": "methods",
     "Vanilla": "networks.vanilla",
-    "Variant": "networks.variant",
     "checks": "",
-    "compare": "side_by_side",
+    "compare": "runs.compare",
     "construct": "networks.construct",
     "export": "",
-    "extend": "training",
+    "extend": "runs.extend",
     "field": "engines.field",
     "filippov": "",
-    "load": "store",
+    "load": "runs.files",
     "measure": "",
     "open_sweep": "sweeping",
     "plot": "",
@@ -46,8 +46,8 @@ _HOME = {
     "prove": "proofs",
     "provenance": "",
     "sweep": "sweeping",
-    "train": "training",
-    "train_many": "training",
+    "train": "runs.train",
+    "train_many": "runs.train",
     "variants": "tasks",
 }
 
@@ -83,13 +83,16 @@ if TYPE_CHECKING:  # for editors and type checkers, which do not run the table a
     from .networks.own import Network as Network
     from .networks.transformer import Transformer as Transformer
     from .networks.vanilla import Vanilla as Vanilla
-    from .networks.variant import Variant as Variant
     from .plot.run import plot_run as plot_run
     from .proofs import Proof as Proof
     from .proofs import prove as prove
-    from .side_by_side import compare as compare
-    from .store import Run as Run
-    from .store import load as load
+    from .runs.batch import Runs as Runs
+    from .runs.compare import compare as compare
+    from .runs.extend import extend as extend
+    from .runs.files import load as load
+    from .runs.run import Run as Run
+    from .runs.train import train as train
+    from .runs.train import train_many as train_many
     from .sweeping import open_sweep as open_sweep
     from .sweeping import sweep as sweep
     from .tasks import FiniteTask as FiniteTask
@@ -97,6 +100,3 @@ if TYPE_CHECKING:  # for editors and type checkers, which do not run the table a
     from .tasks import Mnist as Mnist
     from .tasks import Sample as Sample
     from .tasks import variants as variants
-    from .training import extend as extend
-    from .training import train as train
-    from .training import train_many as train_many

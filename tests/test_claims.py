@@ -9,7 +9,7 @@ import mixflow as mf
 from mixflow.cli import main
 from mixflow.engines.gram import Gram
 from mixflow.jaxed import Programs
-from mixflow.methods import descent
+from mixflow.methods import chunks as descent
 from mixflow.paper.check import Check, over_seeds
 from mixflow.paper.theory.claims import REGISTRY, Lab, evaluate
 from mixflow.paper.theory.mechanism import compare

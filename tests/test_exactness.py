@@ -182,7 +182,7 @@ def test_width_tends_to_mean_field_at_rate_one_half():
     distance = []
     for width in widths:
         models = [mf.Transformer(width=width, omega=0.3, seed=seed) for seed in range(16)]
-        data = mf.train_many(mf.Mixture(2), models, mf.GradientDescent(0.1, 100, 100))
+        data = mf.train_many(mf.Mixture(2), models, mf.GradientDescent(0.1, 100, 100)).dataset
         distance.append(np.sqrt(np.mean((data.A.values[:, -1] - limit.A.values[-1]) ** 2)))
     slope = np.polyfit(np.log(widths), np.log(distance), 1)[0]
     assert slope == pytest.approx(-0.5, abs=0.1)

@@ -7,6 +7,7 @@ import math
 import numpy as np
 import pytest
 
+from mixflow import train, train_many
 from mixflow.engines.gated import flow
 from mixflow.engines.gram_field import gram_field
 from mixflow.engines.symmetric import Symmetric
@@ -15,13 +16,12 @@ from mixflow.errors import DivergedError, Interrupted, SpecError
 from mixflow.filippov import certify, dop853, walk
 from mixflow.filippov.field import prepare
 from mixflow.filippov.gates import ChatteringError
+from mixflow.methods import flow as methods_flow
 from mixflow.methods.descent import GradientDescent
 from mixflow.methods.descent import descend as train_steps
 from mixflow.methods.flow import GradientFlow
 from mixflow.networks.transformer import Transformer, draw_weights, embedding
-from mixflow.running import flow as running_flow
 from mixflow.tasks import FiniteTask, Mixture
-from mixflow.training import train, train_many
 
 FIELDS = {"gram": gram_field, "symmetric": symmetric_field}
 MEAN_FIELD = Transformer(omega=0.3)
@@ -68,7 +68,7 @@ def test_event_list_and_final_w(checked_run):
         assert names == others
         assert time == pytest.approx(expected, abs=6e-3 if expected == 1841.81 else 6e-4)
     w = field.unpack(run.state)["w"]
-    w = w if field.model == "symmetric" else w[0, [0, 2]]
+    w = w if w.shape == (2,) else w[0, 0, [0, 2]]
     np.testing.assert_allclose(w, [5.666008, 4.271735], atol=6e-7)
     assert run.ended == "until"
     assert run.time == 2000.0
@@ -118,7 +118,7 @@ def test_gram_and_symmetric_agree_for_three_classes_and_tied_values():
             field = build(Mixture(3), transformer)
             run = flow(field, field.y0, GradientFlow(until=until, save_at=2))
             w = field.unpack(run.state)["w"]
-            ends[name] = np.append(w if name == "symmetric" else w[0, [0, 3]], field.loss(run.state))
+            ends[name] = np.append(w if name == "symmetric" else w[0, 0, [0, 3]], field.loss(run.state))
         np.testing.assert_allclose(ends["gram"], ends["symmetric"], rtol=0, atol=1e-8)
 
 
@@ -142,7 +142,7 @@ def descend(task, transformer, rate, steps, weights=None):
     if transformer.mean_field:  # orthogonal blocks: A = 0, G = ω² I exactly
         W_K, W_Q = (transformer.omega * np.tile(np.eye(2 * F)[:, i * F : (i + 1) * F], (2, 1, 1)) for i in (0, 1))
     else:
-        W_K, W_Q = draw_weights(transformer, task)
+        W_K, W_Q = (draw_weights(transformer, task)[name] for name in ("W_K", "W_Q"))
     w = np.zeros((2, Phi.shape[0]))
     sign = np.array([1.0, -1.0])
     L = X.shape[1]
@@ -223,7 +223,7 @@ def test_descent_follows_the_flow_only_below_a_small_rate_where_a_neighbour_is_a
     ((time, _, (_, atom), _, after),) = run.events
     assert (atom, after) == ("y=- n=1", "sliding")
     assert time == pytest.approx(126.877, abs=6e-4)
-    engine = Symmetric(Mixture(5))
+    engine = Symmetric(Mixture(5), MEAN_FIELD, GradientDescent())
     distance = {}
     for rate in (0.1, 0.01, 0.001, 0.0005):
         rates, steps = np.full(engine.lanes, rate), round(4 / rate)
@@ -418,7 +418,7 @@ def test_an_interrupt_during_the_certificate_keeps_the_run(monkeypatch):
     def interrupted(*given, **named):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(running_flow, "certify", interrupted)
+    monkeypatch.setattr(methods_flow, "certify", interrupted)
     with pytest.raises(Interrupted, match="before its certificate") as caught:
         train(Mixture(2), MEAN_FIELD, GradientFlow(until=10.0))
     assert caught.value.run.dataset.time.values[-1] == 10
@@ -437,7 +437,7 @@ def test_chattering_is_a_named_error_with_the_run(monkeypatch):
 def test_a_batch_keeps_its_other_members_when_one_chatters(monkeypatch):
     monkeypatch.setattr(walk, "MOST_EVENTS", 2)
     models = [Transformer(width=16, omega=0.3, seed=2), Transformer(width=16, omega=0.3, seed=2, bias=5.0)]
-    batch = train_many(Mixture(2), models, GradientFlow(until=40.0, save_at=5))
+    batch = train_many(Mixture(2), models, GradientFlow(until=40.0, save_at=5)).dataset
     assert np.isnan(batch.loss.values[0, -1])  # ended at its third switch
     assert np.isfinite(batch.loss.values[1]).all()
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from mixflow.engines import forward
 from mixflow.errors import SpecError
-from mixflow.networks.transformer import Transformer, start
+from mixflow.networks.transformer import Transformer
 from mixflow.tasks import FiniteTask, Mixture
 
 pytestmark = pytest.mark.filterwarnings("error")
@@ -174,6 +174,5 @@ def test_the_twin_starts_where_the_transformer_says():
     transformer = Transformer(width=5, seed=4)
     run = twin.twin_descent(Mixture(2), transformer, 0.1, 3, 2)
     assert run["time"] == pytest.approx([0, 0.2, 0.3])
-    assert all(
-        np.array_equal(run[name][0], value) for name, value in start(transformer, Mixture(2).population()).items()
-    )
+    begun = twin.begin(transformer, Mixture(2).population())
+    assert all(np.array_equal(run[name][0], value) for name, value in begun.items())

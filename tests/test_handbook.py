@@ -108,7 +108,7 @@ SHAPE_OR_UNIT = {
     "priors": "K ", "classes": "K", "width": "m", "dimension": "d", "omega": "ω", "bias": "b", "digits": "K",
     "learning_rate": "η", "learning_rates": "divide", "steps": "number", "save_every": "steps", "points": "number",
     "until": "time", "limit": "time", "rtol": "relative", "atol": "absolute", "save_at": "times", "threshold": "units",
-    "neurons": "duration", "attention": "duration", "converge": "duration", "three_stage": "durations",
+    "neurons": "duration", "converge": "duration", "three_stage": "durations",
     "test_fraction": "of", "max_core_hours": "core-hours", "workers": "number", "dashboard": "port", "time": "time",
     "step": "whole number", "dataset": "(time, head, key, query)", "path": "file", "folder": "path",
 }  # fmt: skip

@@ -9,9 +9,8 @@ PACKAGE = Path(mf.__file__).parent
 # A room may import the rooms above it, never one below.
 PLAN = [
     "lazy", "errors", "extras", "checks", "sealed", "display", "spec", "jaxed", "guest", "progress", "provenance", "ctrl_c",
-    "tasks", "networks", "filippov", "engines",
-    "methods", "measure", "dataset", "store", "running", "training", "side_by_side", "export", "proofs", "sweeping", "plot",
-    "summary", "paper",
+    "tasks", "networks", "filippov", "engines", "methods", "measure", "plot", "summary", "runs", "export", "proofs",
+    "sweeping", "paper",
     "playground", "commands", "cli", "__main__",
 ]  # fmt: skip
 FILES = sorted(PACKAGE.rglob("*.py"))

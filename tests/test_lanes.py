@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 import mixflow as mf
-from mixflow.engines.gram import Rows
 from mixflow.engines.lanes import LANES, exp, logistic
+from mixflow.engines.tables import Rows
 from mixflow.jaxed import jax
 
 
@@ -35,12 +35,12 @@ def uneven():
 def test_sums_over_rows_are_the_sums_over_all_pairs(task):
     M, L = task.count, task.length
     n, T = M.shape
-    rows, rng = Rows(M, L), np.random.default_rng(1)
+    rows, rng = Rows(M, M, L), np.random.default_rng(1)
     E = rng.standard_normal((T, T, 2 * LANES))
     pairs = np.einsum("ak,kql->aql", M, E)
     ours = np.asarray(rows.sum_keys(E))
     np.testing.assert_allclose(ours, pairs[rows.atom, np.arange(T)], atol=1e-13)
-    np.testing.assert_allclose(rows.mean_queries(ours), np.einsum("aq,aql->al", M / L[:, None], pairs), atol=1e-13)
+    np.testing.assert_allclose(rows.pool(ours), np.einsum("aq,aql->al", M / L[:, None], pairs), atol=1e-13)
     back = np.einsum("ak,aq,aql->kql", M, M / L[:, None], pairs)
     np.testing.assert_allclose(rows.sum_atoms(rows.weight * ours), back, atol=1e-13)
     if n <= 24:

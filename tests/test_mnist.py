@@ -213,10 +213,9 @@ def test_more_images_than_there_are():
 @pytest.mark.parametrize(
     ("width", "method", "model", "says"),
     [
-        (np.inf, None, "auto", "width = inf"),
-        (8, mf.GradientDescent(steps=1), "gram", "use model='full'"),
+        (np.inf, None, "full", "width = inf"),
         (8, mf.GradientFlow(until=1.0), "auto", "GradientDescent"),
-        (8, mf.GradientDescent(steps=1, batch_size=5), "auto", "batch_size"),
+        (8, mf.GradientDescent(steps=1, batch_size=5), "full", "batch_size"),
         (8, mf.ThreeStage(mf.GradientDescent()), "auto", "feature_margin"),
     ],
 )

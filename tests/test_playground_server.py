@@ -20,13 +20,13 @@ from websockets.exceptions import ConnectionClosed, InvalidStatus
 from websockets.sync.client import connect
 
 import mixflow as mf
+from mixflow.engines import choose
 from mixflow.errors import SpecError
 from mixflow.playground.controls import CONTROLS
 from mixflow.playground.frames import decode, encode
 from mixflow.playground.presets import PRESETS
 from mixflow.playground.recipes import METHODS, TASKS
 from mixflow.playground.requests import Request
-from mixflow.running.choose import choose
 
 QUICK = {"steps": 400}
 LONG = {"steps": 500_000, "learning_rate": 0.001}  # some seconds of work

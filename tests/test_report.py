@@ -242,7 +242,7 @@ def test_texts_that_differ_in_a_last_digit_are_alike(old, new, same):
 def test_a_flipped_sign_fails_rows_of_theory(tmp_path, only_two, monkeypatch, capsys):
     """The sign of the attention's step flipped, then that of the neurons': theory fails, not only what was stored."""
     from mixflow.engines.symmetric import Symmetric
-    from mixflow.methods import descent
+    from mixflow.methods import chunks as descent
 
     true = Symmetric.parameters
     for signs in ((1, -1), (-1, 1)):

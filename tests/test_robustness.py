@@ -8,13 +8,13 @@ import pytest
 
 import mixflow as mf
 from mixflow.cli import main
-from mixflow.measure.floor import Samples, above_least
 from mixflow.measure.stages import Stage, detect
 from mixflow.paper import experiments
 from mixflow.paper.experiments import robustness
 from mixflow.paper.experiments.robustness_rows import Outcome, Row
 from mixflow.paper.experiments.robustness_tasks import DIALS, ROWS, outcomes
 from mixflow.paper.experiments.shape import quiet
+from mixflow.tasks.floor import Samples, above_least
 from mixflow.tasks.variants import imbalanced, label_noise
 
 SEEN = [Stage("neurons", 0.0, 10.0), Stage("attention", 10.0, 200.0), Stage("convergence", 200.0, 2000.0)]

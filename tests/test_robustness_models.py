@@ -108,9 +108,9 @@ def test_a_diverged_seed_has_not_learned():
 def test_signs_of_several_heads_and_values():
     """Two + heads that only together have the construction's signs; values count as the read-out weighs them."""
     data = mf.train_many(
-        rows.TASK, [mf.Variant(mf.Transformer(width=8), heads=4, value_scale=0.1, value_dimension=2)],
+        rows.TASK, [mf.Transformer(width=8, heads=4, value_scale=0.1, values=2)],
         mf.GradientDescent(0.1, 1),
-    ).isel(run=0, time=-1)  # fmt: skip
+    ).dataset.isel(run=0, time=-1)  # fmt: skip
     w, A = np.zeros((4, 2, 4)), np.zeros((4, 4, 4))
     A[:, [0, 1], [0, 1]] = 1.0  # A[c_k, c_k] > 0
     A[0, [2, 3], [0, 1]], A[2, [2, 3], [0, 1]] = 1.0, -3.0  # A[v_k, c_k]: mean −1 over the + heads

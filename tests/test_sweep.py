@@ -10,6 +10,7 @@ import threading
 import time
 import tomllib
 import tracemalloc
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -23,7 +24,7 @@ from mixflow.sweeping.manifest import DONE, FAILED, WAITING, Manifest, lock, own
 from mixflow.sweeping.plan import Plan
 from mixflow.sweeping.run import check_header, write_header
 from mixflow.sweeping.spec import Sweep
-from mixflow.sweeping.trajectories import coordinate, trajectories
+from mixflow.sweeping.trajectories import trajectories
 from mixflow.sweeping.work import pack, run_batch, unpack
 
 TINY = {"task": {"classes": 1}, "method": {"steps": 40, "save_every": 10}}
@@ -142,7 +143,7 @@ def test_series_have_the_dimensions_of_the_dataset(tmp_path, classes, width):
 def test_heads_of_a_task_with_more_classes_keep_their_names():
     task = mf.variants.multiclass(2, values=3)
     run = mf.train(task, mf.Transformer(), mf.GradientDescent(steps=20))
-    assert coordinate("head", task) == run.dataset["head"].values.tolist() == ["0", "1", "2"]
+    assert run.engine.coordinates()["head"] == run.dataset["head"].values.tolist() == ["0", "1", "2"]
 
 
 def test_pilots_are_finished_work_in_the_same_processes(tmp_path, monkeypatch):
@@ -548,15 +549,18 @@ def test_a_run_that_chatters_spoils_no_other_and_is_not_tried_again(monkeypatch)
     from mixflow.sweeping import trajectories as place
     from mixflow.sweeping.work import attempt
 
-    right, calls = place.run_flow, []
+    right, calls = place.together, []
 
-    def run_flow(task, transformer, *arguments, **more):
-        calls.append(transformer.omega)
-        if transformer.omega == 0.4:
-            raise mf.ChatteringError("the neurons switch\nwithout end.")
-        return right(task, transformer, *arguments, **more)
+    def together(engines, networks, *arguments, **more):
+        calls.append(networks[0].omega)
+        found, interrupted = right(engines, networks, *arguments, **more)
+        if networks[0].omega == 0.4:
+            error = mf.ChatteringError("the neurons switch\nwithout end.")
+            part = replace(found[0].last, error=error, ended="chattering", time=np.zeros(0), history={})
+            found[0].parts = [part]
+        return found, interrupted
 
-    monkeypatch.setattr(place, "run_flow", run_flow)
+    monkeypatch.setattr(place, "together", together)
     flow = {"method": {"kind": "flow", "until": 2.0}, "output": {"series": ["loss"], "batch": 3}}
     plan = Plan(Sweep({**flow, "grid": {"transformer.omega": [0.3, 0.4, 0.5]}}))
     kind, content, *_ = attempt(plan.job(0))
@@ -566,12 +570,12 @@ def test_a_run_that_chatters_spoils_no_other_and_is_not_tried_again(monkeypatch)
     assert np.isfinite(part["loss"]).tolist() == [True, False, True]
     assert np.isfinite(part["series_loss"]).all(axis=1).tolist() == [True, False, True]
     assert calls == [0.3, 0.4, 0.5]
-    monkeypatch.setattr(place, "run_flow", lambda *_, **__: (_ for _ in ()).throw(SpecError("no")))
+    monkeypatch.setattr(place, "together", lambda *_, **__: (_ for _ in ()).throw(SpecError("no")))
     assert attempt(plan.job(0)) == ("failed", "SpecError: no", False)
 
 
 def test_three_stage_flows_compute_no_certificates_nobody_keeps(monkeypatch):
-    from mixflow.running import flow
+    from mixflow.methods import flow
 
     def certify(*arguments, **more):
         raise AssertionError("a certificate was computed")

@@ -70,11 +70,11 @@ def test_a_sweep_reads_stages_as_a_run_does():
 @pytest.mark.parametrize(
     ("network", "build"),
     [
-        ({"kind": "variant", "width": 6, "heads": 4}, lambda seed: mf.Variant(mf.Transformer(width=6, seed=seed), heads=4)),
+        ({"width": 6, "heads": 4}, lambda seed: mf.Transformer(width=6, seed=seed, heads=4)),
         ({"kind": "vanilla", "mlp_width": 8}, lambda seed: mf.Vanilla(mlp_width=8, seed=seed)),
         ({"width": 6}, lambda seed: mf.Transformer(width=6, seed=seed)),
     ],
-    ids=["variant", "vanilla", "transformer"],
+    ids=["four heads", "vanilla", "transformer"],
 )  # fmt: skip
 def test_networks_and_optimisers_share_lanes_and_equal_their_single_runs(network, build):
     adam = {"kind": "optimizer", "rule": "adam", **SHORT}
@@ -142,10 +142,10 @@ def test_one_mean_field_run_stands_at_every_seed_whatever_the_model(tmp_path):
             {"task": {"kind": "distractors", "task": {"kind": "noisy", "sigma": 0.1}}},
             "distractors needs a Mixture, a Sample or a FiniteTask",
         ),
-        ({"transformer": {"kind": "variant", "width": "inf"}}, "set the width"),
-        ({"transformer": {"kind": "vanilla"}, "method": {"kind": "flow"}}, "use GradientDescent or Optimizer"),
-        ({"method": {"kind": "three-stage", "method": {"kind": "optimizer", "rule": "adam"}}}, "by descent or flow only"),
-        ({"transformer": {"kind": "vanilla"}, "output": {"series": ["w"]}}, "output.series has 'w'"),
+        ({"transformer": {"kind": "variant"}}, "expected one of 'transformer', 'vanilla'"),
+        ({"transformer": {"kind": "vanilla"}, "method": {"kind": "flow"}}, "no gradient flow"),
+        ({"method": {"kind": "three-stage", "method": {"kind": "optimizer", "rule": "adam"}}}, "width = inf"),
+        ({"transformer": {"kind": "vanilla"}, "output": {"series": ["G_X"]}}, "output.series = 'G_X'"),
         ({"transformer": {"kind": "vanilla"}, "output": {"reductions": ["separation"]}}, "leave it out"),
     ],
 )  # fmt: skip

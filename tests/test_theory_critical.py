@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 
 import mixflow as mf
-from mixflow.engines.gated import pack
 from mixflow.paper.experiments.claims_critical import main
 from mixflow.paper.reaching import reaches
 from mixflow.paper.theory.comparison import enclosed, sandwich, separation
@@ -248,7 +247,7 @@ def test_growth_on_the_plateau_in_closed_form(K):
     w_c = 0.1
     w_v = ((K + 1) * 0.5 + w_c) / (K - 1)  # silences the unanimous samples of the other label and nobody else
     G = np.full((2, 2, 2), 0.09) * np.eye(2)
-    y = pack(np.array([w_c, w_v]), np.zeros((2, 2, 2)), G, G)
+    y = np.concatenate([[w_c, w_v], np.zeros(8), G.ravel(), G.ravel()])
     assert (field.z(y) < 0).sum() == 1
     h = critical(field, [0.0], y[None]).H[0]
     assert h[CV] == pytest.approx(w_c * plateau_growth(K), rel=1e-12)

@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 import mixflow as mf
-from mixflow.engines.gated import pack
 from mixflow.engines.gram import Gram
 from mixflow.jaxed import jax
 from mixflow.paper.experiments.claims_stability import main
@@ -71,7 +70,7 @@ def test_the_jacobian_is_the_derivative_of_the_real_step(three):
     """One step of descent on the Gram state with a small rate, at both sides of the state, is 1 + ηJ."""
     leg = three.legs[1]
     y, gates = leg.states[-1], leg.gates[-1]
-    engine, rate, size = Gram(mf.Mixture(classes=3).population()), 1e-3, 1e-4
+    engine, rate, size = Gram(mf.Mixture(classes=3), NETWORK, mf.GradientDescent()), 1e-3, 1e-4
     eta = np.full(engine.lanes, rate)
     parameters = engine.parameters([NETWORK] * engine.lanes, eta, eta)
     step = jax().jit(lambda state: engine.step(0, state, parameters))
@@ -81,10 +80,10 @@ def test_the_jacobian_is_the_derivative_of_the_real_step(three):
             continue
         J = three.jacobian(y, gates, leg.sliding, rows)(slice(0, len(rows)), {})
         x = np.random.default_rng(1).normal(size=len(rows))
-        sides = [three.full.unpack(y + sign * size * (x @ rows)) for sign in (1, -1)]
+        sides = [three.full.gated.unpack(y + sign * size * (x @ rows)) for sign in (1, -1)]
         after = step(engine.stack(sides + [sides[0]] * (engine.lanes - 2)))
         after = {name: np.asarray(value)[None] for name, value in after.items()}
-        ends = [pack(**{name: v[0] for name, v in engine.unstack(after, lane).items()}) for lane in (0, 1)]
+        ends = [three.full.pack(**{name: v[0] for name, v in engine.unstack(after, lane).items()}) for lane in (0, 1)]
         moved = rows @ (ends[0] - ends[1]) / (2 * size)
         np.testing.assert_allclose((moved - x) / rate, J @ x, atol=2e-4 * np.abs(J @ x).max())
 
@@ -94,10 +93,10 @@ def test_projection_commutes_with_the_linearised_field(three):
     y, gates = leg.states[-1], leg.gates[-1]
     parts = random_parts(3, 7)
     apply = lambda row: three.full.derivatives.field(y, gates, row[None])[0]  # noqa: E731
-    moved = three.full.unpack(apply(pack(**parts)))
+    moved = three.full.unpack(apply(three.full.pack(**parts)))
     for kind in TYPES:
         one = project({name: moved[name] for name in PARTS}, 3, kind)
-        other = three.full.unpack(apply(pack(**project(parts, 3, kind))))
+        other = three.full.unpack(apply(three.full.pack(**project(parts, 3, kind))))
         for name in PARTS:
             np.testing.assert_allclose(other[name], one[name], atol=1e-12)
 
@@ -133,7 +132,7 @@ def test_wide_networks_grow_as_the_linear_theory_says():
     task, until = mf.Mixture(classes=2), 150.0
     found = S.linearised(task, NETWORK, until, points=60)
     networks = [mf.Transformer(omega=0.3, width=2**16, seed=seed) for seed in range(8)]
-    A = mf.train_many(task, networks, mf.GradientDescent(0.1, 1500, 1500)).A.values
+    A = mf.train_many(task, networks, mf.GradientDescent(0.1, 1500, 1500)).dataset.A.values
     measured = seed_growth(task, A)
     assert set(measured) == set(found) - {("equal", "mirror")}
     for kind, ratio in measured.items():

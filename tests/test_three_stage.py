@@ -171,7 +171,7 @@ class TestMany:
     def test_flow_members_equal_single_runs(self):
         models = [mf.Transformer(width=16, seed=0), mf.Transformer(width=16, seed=1), mf.Transformer()]
         method = mf.GradientFlow(until=40.0, save_at=20)
-        batch = mf.train_many(mf.Mixture(2), models, method)
+        batch = mf.train_many(mf.Mixture(2), models, method).dataset
         for i, model in enumerate(models):
             single = mf.train(mf.Mixture(2), model, method)
             assert np.array_equal(batch.A.values[i], single.dataset.A.values)
@@ -180,10 +180,19 @@ class TestMany:
     def test_staged_members_equal_single_runs(self):
         models = [mf.Transformer(width=16, seed=s) for s in range(2)]
         method = mf.ThreeStage(mf.GradientDescent(0.1), 5, 5, 5)
-        batch = mf.train_many(mf.Mixture(2), models, method)
+        batch = mf.train_many(mf.Mixture(2), models, method).dataset
         single = mf.train(mf.Mixture(2), models[1], method).dataset
         assert np.array_equal(batch.w.values[1], single.w.values)
 
-    def test_stages_that_end_at_events_have_no_common_time_axis(self):
-        with pytest.raises(mf.SpecError, match="give durations"):
-            mf.train_many(mf.Mixture(2), [mf.Transformer()], mf.ThreeStage())
+    def test_stages_that_end_at_events_have_times_of_their_own(self, tmp_path):
+        models = [mf.Transformer(omega=0.3), mf.Transformer(omega=0.6)]
+        method = mf.ThreeStage(mf.GradientDescent(0.1), attention=mf.Until("feature_margin", 0.1), converge=20.0)
+        batch = mf.train_many(mf.Mixture(2), models, method)
+        assert batch.dataset.loss.dims == ("run", "save"), batch.dataset.time
+        singles = [mf.train(mf.Mixture(2), model, method) for model in models]
+        assert singles[0].dataset.sizes["time"] != singles[1].dataset.sizes["time"]
+        for runs in (batch, mf.load(batch.save(tmp_path / "runs.nc"))):
+            for one, single in zip(runs, singles, strict=True):
+                assert np.array_equal(one.dataset.time, single.dataset.time)
+                assert np.array_equal(one.dataset.w, single.dataset.w)
+                assert [stage.end for stage in one.stages] == [stage.end for stage in single.stages]

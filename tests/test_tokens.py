@@ -1,14 +1,16 @@
-"""The model on images: equal to `Full` where both apply, the gradient of the definition, and a training that learns."""
+"""The model on images: equal to every weight's where both apply, the gradient of the definition, and a training that learns."""
 
 import functools
+from dataclasses import dataclass
 
 import numpy as np
 import pytest
 
 import mixflow as mf
-from mixflow.engines.full import Full
-from mixflow.engines.tokens import TokenModel
-from mixflow.methods.descent import descend
+from mixflow.engines.span import Span
+from mixflow.engines.weights import Weights
+from mixflow.jaxed import float64
+from mixflow.methods.chunks import descend
 from mixflow.networks.transformer import embedding
 from mixflow.paper.experiments import mnist as experiment
 from mixflow.tasks.tokens import Part, Tokens
@@ -18,19 +20,43 @@ from mixflow.tasks.tokens import Part, Tokens
 
 @pytest.mark.parametrize("tie", [False, True])
 def test_orthonormal_images_are_the_synthetic_task(tie):
-    """With basis vectors for images the token model is `Full`, step for step; also with one part frozen."""
+    """With basis vectors for images it is every weight's engine, step for step; also with one part frozen."""
     task = mf.Mixture(classes=2).population()
     who = mf.Transformer(width=6, omega=0.6, seed=4, tie_values=tie)
-    old, new = Full(task, tie), TokenModel(Tokens.of(task, embedding(task).T), tie)
-    start = old.start(who)
-    assert all(np.array_equal(start[name], x) for name, x in new.start(who).items())
-    for rates in ((0.1, 0.1), (0.1, 0.0), (0.0, 0.1)):
-        rate = [np.array([r]) for r in rates]
-        a, b = (descend(m, [start], m.parameters([who], *rate), 200, 100) for m in (old, new))
-        for name in ("w", "A", "G_K", "G_Q"):
-            assert np.allclose(a.saved[name], b.saved[name], rtol=0, atol=1e-9), (name, rates)
-        end, other = old.final(a.state), new.final(b.state)
-        assert all(np.allclose(end[name], other[name], rtol=0, atol=1e-9) for name in end)
+    method = mf.GradientDescent()
+    with float64():
+        old, new = Weights(task, who, method), Span(Images(Tokens.of(task, embedding(task).T)), who, method)
+        start = old.start(who)["weights"]
+        begun = new.start(who)
+        assert all(np.array_equal(start[name], begun[name]) for name in ("W_K", "W_Q"))
+        for rates in ((0.1, 0.1), (0.1, 0.0), (0.0, 0.1)):
+            a, b = (
+                descend(
+                    m,
+                    [m.start(who)] * m.lanes,
+                    m.parameters([who] * m.lanes, *(np.full(m.lanes, r) for r in rates)),
+                    200,
+                    100,
+                )
+                for m in (old, new)
+            )
+            seen, other = old.unstack(a.saved, 0), b.saved
+            for name in ("w", "A", "G_K", "G_Q"):
+                assert np.allclose(seen[name], other[name], rtol=0, atol=1e-9), (name, rates)
+            end, other = old.lane(a.state, 0)["weights"], new.weights(b.state)
+            assert all(np.allclose(end[name], other[name], rtol=0, atol=1e-9) for name in ("W_K", "W_Q"))
+
+
+@dataclass
+class Images:
+    """A task of token vectors, as the engine takes it."""
+
+    tokens: Tokens
+
+
+def descended(engine, who, rates):
+    parameters = engine.parameters([who] * engine.lanes, *(np.full(engine.lanes, rate) for rate in rates))
+    return descend(engine, [engine.start(who)] * engine.lanes, parameters, 200, 100)
 
 
 def naive_loss(state, part, probabilities, bias):
@@ -59,12 +85,14 @@ def test_a_step_follows_the_gradient_of_the_definition():
         hard=np.zeros(n, bool),
     )
     p = rng.dirichlet(np.ones(n))
-    model = TokenModel(Tokens(train=part, probabilities=p, features=("c1",), directions=vectors[0][:1]))
     who = mf.Transformer(width=3, omega=1.0, seed=2)
+    tokens = Tokens(train=part, probabilities=p, features=("c1",), directions=vectors[0][:1])
+    model = Span(Images(tokens), who, mf.GradientDescent())
     state = {**model.start(who), "w": 0.3 * rng.normal(size=(2, 7))}
     eta = 1e-3
-    run = descend(model, [state], model.parameters([who], np.array([eta]), np.array([eta])), 1, 1)
-    moved = model.final(run.state)
+    with float64():
+        run = descend(model, [state], model.parameters([who], np.array([eta]), np.array([eta])), 1, 1)
+        moved = model.weights(run.state)
     for name in state:
         for _ in range(3):
             direction = rng.normal(size=state[name].shape)
@@ -149,10 +177,20 @@ def test_three_stages_freeze_what_they_should():
     assert "final_W_K" in data
 
 
-def test_extension_is_refused_in_one_sentence():
-    run = mf.train(mf.Mnist(**SMALL), mf.Transformer(width=4), mf.GradientDescent(steps=5))
-    with pytest.raises(mf.SpecError, match="train again with more steps"):
-        mf.extend(run, 5)
+def test_a_run_on_images_goes_on_where_it_stopped():
+    short, long = (mf.train(mf.Mnist(**SMALL), mf.Transformer(width=4), mf.GradientDescent(steps=n)) for n in (10, 20))
+    np.testing.assert_allclose(mf.extend(short, 10).dataset.z, long.dataset.z, rtol=0, atol=1e-12)
+
+
+def test_images_at_infinite_width_are_the_limit():
+    """The mean-field network on the span of the training images, held-out ones included, is what wide networks tend to."""
+    task, method = mf.Mnist(**SMALL), mf.GradientDescent(0.2, 40, save_every=40)
+    limit = mf.train(task, mf.Transformer(omega=0.6), method).dataset
+    far = []
+    for width in (64, 4096):
+        wide = mf.train(task, mf.Transformer(width=width, omega=0.6), method).dataset
+        far.append(max(np.abs(wide[name] - limit[name]).values.max() for name in ("z", "z_test")))
+    assert far[1] < 0.3 * far[0] < 0.1
 
 
 # the experiment ------------------------------------------------------------------------------------------------------

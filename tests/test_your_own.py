@@ -33,7 +33,7 @@ def test_the_task(capsys):
     names = execute(TASK)
     printed = capsys.readouterr().out
     assert names["liar"].names == ("ct +v1", "ct -v1", "cl +v1", "cl -v1")
-    end = names["seeds"].isel(time=-1)
+    end = names["seeds"].dataset.isel(time=-1)
     assert (end.accuracy.values == 1).tolist() == [True, False, True, True]  # "three of the four networks learn it"
     off = (end.z <= 0).all("head").transpose("run", "atom").values
     assert off.sum(axis=1).tolist() == [0, 1, 0, 0]  # "both of its neurons are off there"
@@ -45,7 +45,7 @@ def test_the_task(capsys):
 def test_the_network(capsys, tmp_path):
     names = execute(NETWORK)
     printed = capsys.readouterr().out
-    assert (names["runs"].accuracy.values[:, -1] == 1).all()
+    assert (names["runs"].dataset.accuracy.values[:, -1] == 1).all()
     assert "attention:" in printed
     network, short = names["LinearAttention"](seed=2), mf.GradientDescent(0.1, 40)
     run = mf.train(mf.Mixture(2), network, short)
@@ -53,13 +53,13 @@ def test_the_network(capsys, tmp_path):
     assert abs(run.dataset.loss.values[-1] - softmax.dataset.loss.values[-1]) > 1e-6
     again = mf.load(run.save(tmp_path / "run.nc"))
     assert [str(stage) for stage in again.stages] == [str(stage) for stage in run.stages]
-    assert "network LinearAttention, model own" in table(again)
+    assert "network LinearAttention, model full" in table(again)
     with pytest.raises(mf.SpecError, match="no named features"):
         plot_run(again)
     with pytest.raises(mf.SpecError, match="trained LinearAttention, a network of its own"):
         _ = again.transformer
     single = mf.train(mf.Mixture(2), names["LinearAttention"](seed=1), names["method"]).dataset
-    assert np.array_equal(single.loss.values, names["runs"].loss.values[1])
+    assert np.array_equal(single.loss.values, names["runs"].dataset.loss.values[1])
 
 
 class Constant(mf.Network):

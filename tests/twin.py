@@ -69,6 +69,12 @@ def loss_and_gradient(task, w, A, bias, data=None):
     return loss, g_w, g
 
 
+def begin(transformer, task):
+    """The initial state with one value vector in each head: w (h, F), A, G_K, G_Q (h, F, F)."""
+    state = start(transformer, task)
+    return {**state, "w": state["w"][:, 0]}
+
+
 def twin_descent(
     task, transformer, learning_rate, steps, save_every, train_w=True, train_attention=True, state=None, time=0.0
 ):
@@ -78,7 +84,7 @@ def twin_descent(
     """
     finite, eta = task.population(), learning_rate
     Gamma, data = finite.gram, tokens(finite)
-    state = start(transformer, finite) if state is None else state
+    state = begin(transformer, finite) if state is None else state
     w, A, G_K, G_Q = (state[name] for name in ("w", "A", "G_K", "G_Q"))
     t = lambda M: M.swapaxes(-1, -2)  # noqa: E731
     saved, every_loss = [], []
@@ -121,7 +127,8 @@ def full_descent(task, transformer, learning_rate, steps):
     """Descent on every weight, (w, W_K, W_Q) in R^d; the final Gram state in feature coordinates."""
     finite, eta = task.population(), learning_rate
     Phi, data = embedding(finite, transformer.dimension), tokens(finite)
-    W_K, W_Q = draw_weights(transformer, finite)
+    drawn = draw_weights(transformer, finite)
+    W_K, W_Q = drawn["W_K"], drawn["W_Q"]
     w = np.zeros((len(W_K), len(Phi)))
     for _ in range(steps):
         A = np.einsum("hmi,hmj->hij", W_K @ Phi, W_Q @ Phi)

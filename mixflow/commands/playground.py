@@ -30,7 +30,7 @@ def run(options):
 
 def _export(path):
     from ..playground.page import exported
-    from ..store import write_whole
+    from ..sealed import write_whole
 
     written = write_whole(path, exported().encode())
     print(f"written: {written}   (open it in a browser; it needs no server)")

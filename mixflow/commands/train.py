@@ -16,7 +16,7 @@ FLAGS = {
 
 
 def flags():
-    from ..running import MODELS
+    from ..engines import MODELS
     from .flags import flags
 
     return [

@@ -9,7 +9,7 @@ from ..checks import one_of
 from ..filippov import certify
 from ..jaxed import in_float64, jax, jit
 from ..tasks.symmetry import expand
-from .gated import flow, pack
+from .gated import flow
 from .gram_field import gram_field
 from .symmetric_field import symmetric_field
 
@@ -33,7 +33,8 @@ def field(task, transformer, model="gram"):
     ((26,), 10, 0.6931)
     """
     one_of("model", model, ("gram", "symmetric"))
-    return Field(symmetric_field(task, transformer) if model == "symmetric" else gram_field(task, transformer), task)
+    build = symmetric_field if model == "symmetric" else gram_field
+    return Field(build(task, transformer), task, model)
 
 
 class Field:
@@ -46,13 +47,21 @@ class Field:
     side        of A, G_K, G_Q: F features, or 2 kinds
     """
 
-    def __init__(self, gated, task):
-        self.gated, self.task = gated, task
-        self.model, self.y0, self.gate_names = gated.model, gated.y0, gated.gate_names
-        self.constants, self.side = gated.constants, gated.size
-        self.unpack, self.z, self.loss = gated.unpack, gated.z, gated.loss
+    def __init__(self, gated, task, model):
+        self.gated, self.task, self.model = gated, task, model
+        self.y0, self.gate_names = gated.y0, gated.gate_names
+        self.constants, self.side = gated.constants, gated.shapes["A"][-1]
+        self.z, self.loss = gated.z, gated.loss
 
-    pack = staticmethod(pack)
+    def unpack(self, Y):
+        """The parts of one state (size,) or many (..., size) by name; a head's only value vector has no axis of its own."""
+        parts = self.gated.unpack(Y)
+        shape = self.gated.shapes["w"]
+        return {**parts, "w": parts["w"][..., 0, :]} if len(shape) == 3 and shape[1] == 1 else parts
+
+    def pack(self, w, A, G_K, G_Q):
+        """The flat state y of its parts."""
+        return self.gated.pack({"w": w, "A": A, "G_K": G_K, "G_Q": G_Q})
 
     def flow(self, method, *, y0=None, stop=None):
         """Follow the flow from `y0` (default: the start) by a GradientFlow; `stop(t, y)` ends it where it rises to 0.
@@ -79,13 +88,14 @@ class Field:
 
     def expand(self, y):
         """The state of the "gram" model that a state of the "symmetric" one stands for."""
-        return pack(**expand(self.unpack(y), self.task.classes))
+        full = expand(self.unpack(y), self.task.classes)
+        return np.concatenate([np.ravel(full[name]) for name in ("w", "A", "G_K", "G_Q")])
 
     @in_float64
     def masked(self, mask):
         """The field of a network whose scores are mask · A; mask has the shape of A."""
         surface = _masked(self.gated.surface, np.asarray(mask, float).tobytes(), np.shape(mask))
-        return Field(replace(self.gated, surface=surface), self.task)
+        return Field(replace(self.gated, surface=surface), self.task, self.model)
 
     @cached_property
     @in_float64
@@ -98,8 +108,8 @@ class Field:
 def _masked(surface, content, shape):
     mask = np.frombuffer(content).reshape(shape)
 
-    def masked(xp, c, w, A):
-        return surface(xp, c, w, A * mask)
+    def masked(xp, c, parts):
+        return surface(xp, c, {**parts, "A": parts["A"] * mask})
 
     return masked
 

@@ -3,7 +3,8 @@
 Shapes: `...` are leading axes (time, run); h heads, "+" and "-" or one for each class; n atoms; T token types
 τ = (feature, coefficient); F features. `A` is (..., h, F, F) with row = key and column = query, `w` is (..., h, F). `task` is
 anything with `population()`. Every number depends on its own slice of the leading axes only, so a batch equals its
-members bit for bit.
+members bit for bit. `ask` = (how often each type asks (n, T), what the sum is divided by (n,)), the mean over queries if not
+given (`readout.asking`).
 """
 
 import numpy as np
@@ -33,56 +34,78 @@ def attention(task, A):
     """
     task, A = _checked(task, A)
     M, T = task.count, len(task.token_feature)
-    return _chunked(lambda S: _probabilities(M, S), scores(task, A), (*M.shape, T))
+    return _chunked(lambda S: _probabilities(M, S) * (M[:, None, :] > 0), scores(task, A), (*M.shape, T))
 
 
-def key_mass(task, A):
+def key_mass(task, A, ask=None):
     """Attention received by each key type, averaged over the atom's queries: (..., h, n, key τ)."""
     task, A = _checked(task, A)
-    return _chunked(lambda S: _mass(task.count, S), scores(task, A), task.count.shape)
+    ask = _asking(task, ask)
+    return _chunked(lambda S: _mass(task.count, S, *ask), scores(task, A), task.count.shape)
 
 
-def features(task, A):
+def features(task, A, ask=None):
     """Attention-averaged features φ_h(a) in feature coordinates, z_h(a) = b + φ_h(a)·w_h: (..., h, n, F)."""
     task, A = _checked(task, A)
-    X, shape = _token_matrix(task), (len(task.count), len(task.features))
-    return _chunked(lambda S: _mass(task.count, S) @ X, scores(task, A), shape)
+    X, shape, ask = _token_matrix(task), (len(task.count), len(task.features)), _asking(task, ask)
+    return _chunked(lambda S: _mass(task.count, S, *ask) @ X, scores(task, A), shape)
 
 
-def preactivation(task, w, A, bias):
+def preactivation(task, w, A, bias, ask=None):
     """z_h(a) = b + (1/L_a) Σ_q M[a,q] Σ_k P[a,k,q] s_k w[f_k]: (..., h, n)."""
     task, A = _checked(task, A)
-    w = np.asarray(w, float)
-    if w.shape != A.shape[:-1]:
-        raise SpecError(f"w has shape {w.shape}: expected {A.shape[:-1]}, one vector for each matrix of A.")
-    u = (w @ _token_matrix(task).T)[..., None]  # (..., h, T, 1)  s_k w[f_k]
-    M = task.count
-    lead, T = A.shape[:-2], M.shape[1]
-    S, u = scores(task, A).reshape(-1, T, T), u.reshape(-1, T, 1)
+    S, u, lead = _scores_and_values(task, w, A)
+    M, ask = task.count, _asking(task, ask)
     z = np.empty((len(S), len(M)))
     for part in _parts(len(S), M.size):
-        z[part] = (_mass(M, S[part]) @ u[part])[..., 0]
+        z[part] = (_mass(M, S[part], *ask) @ u[part])[..., 0]
     return bias + z.reshape(*lead, len(M))
+
+
+def readings(task, w, A):
+    """What each query type reads, O = Σ_k P[a,k,q] s_k w[f_k]: (..., h, n, query τ), also for types that are not in the atom."""
+    task, A = _checked(task, A)
+    S, u, lead = _scores_and_values(task, w, A)
+    n, T = task.count.shape
+    O = np.empty((len(S), n, T))
+    for part in _parts(len(S), n * T * T):
+        O[part] = np.einsum("iakq,ik->iaq", _probabilities(task.count, S[part]), u[part][..., 0])
+    return O.reshape(*lead, n, T)
 
 
 def margin(task, z):
     """y·F = y (ReLU z_+ − ReLU z_-): (..., n) from z (..., h, n); what it is for the other losses, `loss.right` says."""
-    task, on = _answers(task, z)
-    return right(task.loss, task.labels, on)
+    task = task.population()
+    return right(task.loss, task.labels, _answer(task, z))
 
 
 def loss_of_each(task, z):
-    """The loss of every atom, (..., n) from z (..., h, n)."""
-    task, on = _answers(task, z)
-    return cost(task.loss, task.labels, on)
+    """The loss of every atom, (..., n) from z (..., h, n) of the paper's network."""
+    task = task.population()
+    return cost(task.loss, task.labels, _answer(task, z))
 
 
-def _answers(task, z):
-    task, z = task.population(), np.asarray(z, float)
+def _answer(task, z):
+    z = np.asarray(z, float)
     H, n = len(task.heads), len(task.labels)
     if z.ndim < 2 or z.shape[-2:] != (H, n):
         raise SpecError(f"z has shape {z.shape}: expected (..., {H}, {n}), heads by atoms.")
-    return task, np.maximum(z, 0)
+    on = np.maximum(z, 0)
+    return on if task.loss == "softmax" else on[..., 0, :] - on[..., 1, :]
+
+
+def _asking(task, ask):
+    return (task.count, task.length) if ask is None else ask
+
+
+def _scores_and_values(task, w, A):
+    """Scores (i, T, T) and values s_k w[f_k] (i, T, 1) with leading axes flattened, and those axes."""
+    w = np.asarray(w, float)
+    if w.shape != A.shape[:-1]:
+        raise SpecError(f"w has shape {w.shape}: expected {A.shape[:-1]}, one vector for each matrix of A.")
+    u = (w @ _token_matrix(task).T)[..., None]
+    T = u.shape[-2]
+    return scores(task, A).reshape(-1, T, T), u.reshape(-1, T, 1), A.shape[:-2]
 
 
 def _checked(task, A):
@@ -115,21 +138,20 @@ def _chunked(function, S, shape):
     return out.reshape(*lead, *shape)
 
 
-def _mass(M, S):
-    """Mean attention on each key type: (i, n, T) from scores S (i, T, T) and counts M (n, T).
+def _mass(M, S, ask, share):
+    """Pooled attention on each key type: (i, n, T) from scores S (i, T, T) and counts M (n, T).
 
-    One exponential E[k,q] serves all atoms: Z = M E are the softmax denominators, and the mean over queries is a second
+    One exponential E[k,q] serves all atoms: Z = M E are the softmax denominators, and the sum over queries is a second
     matrix product, 2 n T² multiplications in place of n T² exponentials.
     """
     E = np.exp(S - S.max(axis=-2, keepdims=True))  # (i, key, query)
     # The floor keeps Z > 0 in slices that are too wide and done again below; it touches no other.
     Z = M @ np.maximum(E, np.exp(-SPREAD - 50))  # (i, n, query)
-    R = M / (M.sum(axis=1, keepdims=True) * Z)  # (i, n, query)
+    R = ask / (share[:, None] * Z)  # (i, n, query)
     mass = M * (R @ E.swapaxes(-1, -2))  # (i, n, key)
     wide = np.ptp(S, axis=-2).max(axis=-1) > SPREAD
-    share = M / M.sum(axis=1, keepdims=True)  # (n, query)
     for i in np.flatnonzero(wide):
-        mass[i] = np.einsum("akq,aq->ak", _probabilities(M, S[i]), share)
+        mass[i] = np.einsum("akq,aq->ak", _probabilities(M, S[i]), ask / share[:, None])
     return mass
 
 
@@ -139,4 +161,4 @@ def _probabilities(M, S):
     S = S[..., None, :, :]
     top = np.max(np.where(present, S, -np.inf), axis=-2, keepdims=True)
     E = M[:, :, None] * np.exp(np.where(present, S - top, -np.inf))
-    return E / E.sum(axis=-2, keepdims=True) * (M[:, None, :] > 0)
+    return E / E.sum(axis=-2, keepdims=True)

@@ -1,214 +1,278 @@
-"""The exact Gram reduction: descent on (w, A, G_K, G_Q), at any width (docs/mathematics.md §3, §8).
+"""The exact Gram reduction: descent on (w, A, G_K, G_Q), at any width, with every option (docs/mathematics.md §3, §8, §13).
 
 Equal to training every weight, step for step.
 """
 
 import numpy as np
 
+from ..errors import SpecError
 from ..jaxed import jax
-from ..networks.transformer import start
+from ..networks.readout import ReadOut, asking
+from ..networks.transformer import embedding, start
 from . import loss as losses
-from .lanes import LANES, exp, logistic, product, stages, transpose
+from .base import Engine, no_closure
+from .closure import descend
+from .gram_field import gram_field
+from .lanes import LANES, product, stages, transpose
+from .minibatch import Minibatches
+from .series import resumed, series
+from .tables import Tables
 
-UNROLL = 24  # atoms up to which sums are written out (K ≤ 3); beyond, a matrix product compiles faster
+TYPES = 64  # token types up to which tables serve; beyond, most pairs of types never meet in an atom (`vectors`)
 
 
-class Gram:
+class Gram(Engine):
     """Gradient descent on the Gram state of one finite task, `LANES` runs at a time.
 
-    The heads lie side by side in the last axis: index h·LANES + lane, h = 0 for head +, 1 for head -.
+    A network has a attentions (one for each head, or one that all heads share) with c value vectors each. The attentions lie
+    side by side in the last axis: index attention·LANES + lane. State of a run: w (H, r, F), A, G_K, G_Q (a, F, F), and
+    bias, read_out (H, r), offset () where they are trained; with lanes w (c, F, a·LANES), A, … (F, F, a·LANES), …
     """
 
     name = "gram"
     lanes = LANES
 
-    def __init__(self, task, tie_values=False):
-        self.task, self.tie_values = task, tie_values
-        self.heads = len(task.heads)
-        self.orthonormal = np.array_equal(task.gram, np.eye(len(task.gram)))  # then no product with Γ is compiled
-        self.rows = Rows(task.count, task.length)
+    def __init__(self, task, network, method):
+        super().__init__(task, network, method)
+        self.population = task.population()
+        self.readout = ReadOut.of(network, self.population)
+        H, r = len(network.heads_for(self.population)), network.values
+        self.heads, self.attentions = H, 1 if network.shared_attention else H
+        self.vectors = H * r // self.attentions
+        # head[c, a]: to which head a value vector belongs
+        self.head = np.arange(H).repeat(r).reshape(self.attentions, self.vectors).T
+        self.orthonormal = np.array_equal(self.population.gram, np.eye(len(self.population.gram)))
+        self.kernel = Tables(self.population, *asking(network, self.population))
+        self.batches = Minibatches(self.population.probabilities, method.inner)
+
+    @classmethod
+    def objection(cls, task, network, method):
+        """Why not: it needs a listed task, a network of one attention layer, and a rule that closes."""
+        if (why := no_closure(task, network, method)) is not None:
+            return why
+        if len(task.population().token_feature) > TYPES:
+            return f"the task has more than {TYPES} token types"
+        return None
 
     @property
     def key(self):
         """What the compiled program depends on; probabilities, Γ, learning rate and bias are arguments of it."""
-        task = self.task
-        arrays = (task.token_feature, task.token_coefficient, task.count, task.labels)
+        task, network = self.population, self.network
+        arrays = (task.token_feature, task.token_coefficient, task.count, task.labels, *asking(network, task))
+        options = (network.tie_values, network.direct, network.train_bias, network.offset)
         return (
-            self.name,
-            self.tie_values,
-            self.orthonormal,
-            task.loss,
-            len(task.features),
-            *(array.tobytes() for array in arrays),
-            task.count.shape,
-        )
+            self.name, self.readout, self.attentions, options, self.orthonormal, task.loss, len(task.features),
+            self.batches.key, *((array.shape, array.tobytes()) for array in arrays),
+        )  # fmt: skip
 
-    def start(self, transformer):
-        """The initial state of one run: w (H, F), A, G_K, G_Q (H, F, F)."""
-        return start(transformer, self.task)
+    def start(self, network):
+        """The initial state of one run."""
+        return start(network, self.population)
 
-    def parameters(self, transformers, eta_w, eta_A):
+    def parameters(self, networks, eta_w, eta_A):
         """Arrays the step reads besides the state, for `LANES` runs; a rate of zero freezes that part of the model."""
-        bias = np.array([transformer.bias for transformer in transformers])
-        lanes = {"bias": bias, "eta_w": eta_w, "eta_A": eta_A}
-        gram = {} if self.orthonormal else {"gram": self.task.gram}
-        return {
-            "probability": self.task.probabilities,
-            **gram,
-            **{name: np.tile(x, self.heads) for name, x in lanes.items()},
+        lanes = {
+            "bias": np.array([network.bias for network in networks]),
+            "eta_w": np.array(eta_w),
+            "eta_A": np.array(eta_A) * [network.score_rate(self._dimension(network)) for network in networks],
         }
+        gram = {} if self.orthonormal else {"gram": self.population.gram}
+        tiled = {name: np.tile(x, self.attentions) for name, x in lanes.items()}
+        return {**self.batches.parameters(networks), **gram, **tiled}
+
+    def _dimension(self, network):
+        return len(embedding(self.population, network.dimension))
 
     def stack(self, states):
-        """`LANES` states of single runs -> one state with lanes: w (F, H·LANES), A, G_K, G_Q (F, F, H·LANES)."""
-        heads = range(self.heads)
-        return {
-            name: np.concatenate([np.stack([state[name][h] for state in states], axis=-1) for h in heads], axis=-1)
-            for name in ("w", "A", "G_K", "G_Q")
-        }
+        """`LANES` states of single runs -> one state with lanes."""
+        return {name: self._to_lanes(name, [state[name] for state in states]) for name in states[0]}
+
+    def _to_lanes(self, name, values):
+        x = np.stack(values, axis=-1)  # lanes last
+        if name == "offset":
+            return x
+        a = self.attentions
+        if name in ("w", "bias", "read_out"):
+            x = x.reshape(a, self.vectors, *x.shape[2:])
+            return np.moveaxis(x, 0, -2).reshape(*x.shape[1:-1], a * LANES)
+        return np.moveaxis(x, 0, -2).reshape(*x.shape[1:-1], a * LANES)
 
     def unstack(self, saved, lane):
-        """The history of one lane: (saves, F, …, H·LANES) -> (saves, H, F, …)."""
-        places = [h * LANES + lane for h in range(self.heads)]
-        return {name: np.stack([x[..., i] for i in places], axis=1) for name, x in saved.items()}
+        """The history of one lane, time first."""
+        return {name: self._from_lanes(name, x, lane) for name, x in saved.items()}
 
-    final = staticmethod(lambda state: {})  # the history itself holds the whole state
+    def _from_lanes(self, name, x, lane):
+        if name == "offset":
+            return x[..., lane]
+        places = [a * LANES + lane for a in range(self.attentions)]
+        x = np.stack([x[..., i] for i in places], axis=1)  # (saves, a, …)
+        if name in ("w", "bias", "read_out"):
+            return x.reshape(len(x), self.heads, -1, *x.shape[3:])
+        return x
 
     def observe(self, state, parameters):
         """What is recorded at a save: the whole state."""
         return state
 
     def step(self, i, state, parameters):
-        """One step of gradient descent, with its second-order terms (docs/mathematics.md §8); P = η Γ g, Q = η g Γ."""
-        w, A, G_K, G_Q = state["w"], state["A"], state["G_K"], state["G_Q"]
-        stage, T = stages(parameters["probability"]), transpose
-        g_w, g = self.gradient(w, A, parameters)
+        """One step of gradient descent; P = η Γ g, Q = η g Γ."""
+        jnp, stage = jax().numpy, stages(parameters["probability"])
+        weight = self.batches.weights(i, parameters)
+        g_w, g, g_others = self.gradient(stage, state, parameters, weight)
         h = stage(lambda eta, g: eta * g, parameters["eta_A"], g)
-        h_w, P, Q = parameters["eta_w"] * g_w, h, h
+        h_w, P, Q = [parameters["eta_w"] * each for each in g_w], h, h
         if not self.orthonormal:
             Γ = parameters["gram"][:, :, None]
-            h_w = product(Γ, h_w[:, None])[:, 0]
+            h_w = [product(Γ, each[:, None])[:, 0] for each in h_w]
             P, Q = stage(product, Γ, h), stage(product, h, Γ)
-        PA = stage(lambda P, A: product(P, T(A)), P, A)
-        AQ = stage(lambda A, Q: product(T(A), Q), A, Q)
-        GQ, PG = stage(product, G_K, Q), stage(product, P, G_Q)
+        new = {"w": state["w"] - jnp.stack(h_w)}
+        for name, slope in g_others.items():
+            new[name] = state[name] - parameters["eta_w"][: slope.shape[-1]] * slope
+        if self.network.direct:
+            return new | {"A": state["A"] - (P if self.orthonormal else stage(product, P, Γ))}
+        moved = descend(state["A"], state["G_K"], state["G_Q"], P, Q, product, transpose, stage)
+        return new | dict(zip(("A", "G_K", "G_Q"), moved, strict=True))
+
+    def gradient(self, stage, state, parameters, weight):
+        """∂loss/∂w (F, lanes) of every value vector, g = ∂loss/∂A (F, F, lanes), and ∂loss by what else is trained."""
+        kernel, rows = self.kernel, self.kernel.rows
+        E, inverse_Z = kernel.exponentials(stage, state["A"])
+        read = [kernel.read(stage, E, inverse_Z, state["w"][c]) for c in range(self.vectors)]
+        z, dz, g_others = self._neurons(stage, [O for _, O in read], state, parameters, weight)
+        if self.readout.before:
+
+            def share(z, d, inverse_Z):
+                return self._through(z, rows.spread(d)) * inverse_Z
+
+            R = [stage(share, each, d, inverse_Z) for each, d in zip(z, dz, strict=True)]
+        else:
+            R = [stage(lambda d, inverse_Z: d[rows.atom] * (rows.weight * inverse_Z), d, inverse_Z) for d in dz]
+        g_w, g = kernel.pull_back(stage, E, read, R)
+        return self._tied(g_w), g, g_others
+
+    def _neurons(self, stage, O, state, parameters, weight):
+        """z of every value vector, ∂loss by z (n, lanes), or by what is pooled where the ReLU comes first, and by b, u, θ."""
+        rows, before = self.kernel.rows, self.readout.before
+        bias = [state["bias"][c] if "bias" in state else parameters["bias"] for c in range(self.vectors)]
+        if before:
+            z = [stage(lambda O, b: b + O, each, b) for each, b in zip(O, bias, strict=True)]
+            pooled = [stage(lambda z: rows.pool(self.readout.act(z, jax().numpy)), each) for each in z]
+        else:
+            z = [stage(lambda O, b: b + rows.pool(O), each, b) for each, b in zip(O, bias, strict=True)]
+            pooled = z  # the ReLU is taken where it is read
+        trained = [state[name] for name in self._trained if name != "bias"]
+        slope = stage(
+            lambda weight, *x: self._residual(weight, x[: self.vectors], *x[self.vectors :]), weight, *pooled, *trained
+        )
+        factors = list(state["read_out"]) if "read_out" in self._trained else []
+        dz = []
+        for c in range(self.vectors):
+
+            def pull(z, slope, u=1.0, c=c):
+                return self._gate(z, self._spread(c, slope, z.shape) * u)
+
+            dz.append(stage(pull, pooled[c], slope, *factors[c : c + 1]))
+        return z, dz, self._others(z, pooled, dz, slope)
+
+    def _residual(self, weight, pooled, *trained):
+        """weight · ∂loss/∂F of every atom: (n, LANES), or (n, H, LANES) for softmax."""
+        jnp, task = jax().numpy, self.population
+        trained = dict(zip([name for name in self._trained if name != "bias"], trained, strict=True))
+        out = [0.0] * self.heads
+        for c, each in enumerate(pooled):
+            on = self._on(each)
+            if "read_out" in trained:
+                on = on * trained["read_out"][c].reshape(self.attentions, LANES)
+            for a in range(self.attentions):
+                out[self.head[c, a]] = out[self.head[c, a]] + on[:, a]
+        if self.readout.signs is None:
+            logits = jnp.stack(out, axis=1)  # (n, H, LANES)
+            return (weight.T[:, None] * losses.slope(task.loss, task.labels, logits.T)).T
+        F = sum(sign * each for sign, each in zip(self.readout.signs, out, strict=True)) - trained.get("offset", 0.0)
+        return weight * losses.slope(task.loss, task.labels[:, None], F)
+
+    def _on(self, pooled):
+        """The activation (n, a, LANES) of one value vector."""
+        on = pooled if self.readout.before else self.readout.act(pooled, jax().numpy)
+        return on.reshape(-1, self.attentions, LANES)
+
+    def _spread(self, c, slope, shape):
+        """∂loss by the outputs of the heads to which value vector c belongs, (n, lanes)."""
+        if self.readout.signs is None:
+            return slope[:, self.head[c]].reshape(shape)
+        return (np.array(self.readout.signs)[self.head[c]][:, None] * slope[:, None]).reshape(shape)
+
+    def _gate(self, pooled, d):
+        """d where the neuron is on; all of it where the ReLU comes before the pooling, or not at all."""
+        return d if self.readout.before or self.readout.linear else jax().numpy.where(pooled > 0, d, 0.0)
+
+    @property
+    def _trained(self):
+        network = self.network
+        wanted = {"bias": network.train_bias, "read_out": network.values > 1, "offset": network.offset}
+        return [name for name, is_trained in wanted.items() if is_trained]
+
+    def _others(self, z, pooled, dz, slope):
+        """∂loss by bias (c, lanes), read_out (c, lanes) and offset (LANES,), where they are trained."""
+        jnp, rows, found = jax().numpy, self.kernel.rows, {}
+        if "bias" in self._trained:
+            if self.readout.before:
+                found["bias"] = jnp.stack(
+                    [jnp.sum(self._through(x, rows.spread(d)), axis=(0, 1)) for x, d in zip(z, dz)]
+                )
+            else:
+                found["bias"] = jnp.stack([jnp.sum(d, axis=0) for d in dz])
+        if "read_out" in self._trained:
+            slopes = [self._spread(c, slope, each.shape) for c, each in enumerate(pooled)]
+            found["read_out"] = jnp.stack(
+                [jnp.sum(d * self._on(x).reshape(x.shape), axis=0) for d, x in zip(slopes, pooled)]
+            )
+        if "offset" in self._trained:
+            found["offset"] = -jnp.sum(slope, axis=0)
+        return found
+
+    def _through(self, z, d):
+        """d where the neuron of a query is on."""
+        return d if self.readout.linear else jax().numpy.where(z > 0, d, 0.0)
+
+    def _tied(self, g_w):
+        """One shared vector moves by the difference of the heads' gradients."""
+        if not self.network.tie_values:
+            return g_w
+        jnp, r = jax().numpy, self.network.values
+        if self.attentions == 1:
+            shared = [g_w[v] - g_w[r + v] for v in range(r)]
+            return [*shared, *(-each for each in shared)]
+        halves = [each[:, :LANES] - each[:, LANES:] for each in g_w]
+        return [jnp.concatenate([each, -each], axis=-1) for each in halves]
+
+    def lane(self, state, lane):
+        """One run's state."""
         return {
-            "w": w - h_w,
-            "A": stage(lambda A, GQ, PG, PA, Q: A - (GQ + PG) + product(PA, Q), A, GQ, PG, PA, Q),
-            "G_K": stage(lambda G, PA, PG, P: G - (PA + T(PA)) + product(PG, T(P)), G_K, PA, PG, P),
-            "G_Q": stage(lambda G, AQ, GQ, Q: G - (AQ + T(AQ)) + product(T(Q), GQ), G_Q, AQ, GQ, Q),
+            name: x[0]
+            for name, x in self.unstack({name: np.asarray(x)[None] for name, x in state.items()}, lane).items()
         }
 
-    def gradient(self, w, A, parameters):
-        """∂loss/∂w (F, lanes) and g = ∂loss/∂A (F, F, lanes), all heads, in feature coordinates.
+    def convert(self, network, weights):
+        """The Gram state of weights given by name; what is not given keeps its start."""
+        if network.mean_field:
+            return super().convert(network, weights)
+        blank = network.start(self.population)
+        for name, x in weights.items():
+            if name not in blank or np.shape(x) != np.shape(blank[name]):
+                expected = ", ".join(f"{key} {np.shape(value)}" for key, value in blank.items())
+                raise SpecError(f"start has {name} of shape {np.shape(x)}: expected weights {expected}.")
+        seen = network.observe({**blank, **weights}, self.population)
+        return {name: np.asarray(x) for name, x in seen.items()}
 
-        The lines of docs/mathematics.md §8, each a stage: computed once and stored.
+    def field(self, network, train_w=True, train_attention=True):
+        """The gated field."""
+        return gram_field(self.task, network, train_w=train_w, train_attention=train_attention)
 
-        With token types τ, E[k,q] = exp(score of key k for query q), counts M[a,τ] and values u_τ:
-            Z_aq = Σ_k M[a,k] E[k,q],   O_aq = Σ_k M[a,k] u_k E[k,q] / Z_aq,   z_a = b + (1/L_a) Σ_q M[a,q] O_aq.
-        Arrays over pairs (a, q) exist only where q stands in a: shape (m, T, lanes), see `Rows`.
-        """
-        jnp, task, rows = jax().numpy, self.task, self.rows
-        stage = stages(parameters["probability"])
-        f, c = task.token_feature, task.token_coefficient
-        cc = (c[:, None] * c)[:, :, None]
-        if np.all(np.abs(cc) == 1):  # signs only: e^{-x} is 1/e^x, which saves most of the exponentials
-            e = stage(exp, A)
-            inverse = stage(lambda e: 1 / e, e)
-            E = stage(lambda e, inverse: jnp.where(cc > 0, e[f][:, f], inverse[f][:, f]), e, inverse)
-        else:
-            E = stage(lambda A: exp(cc * A[f][:, f]), A)
-        uE = stage(lambda w, E: (c[:, None] * w[f])[:, None] * E, w, E)
-        inverse_Z = stage(lambda E: 1 / rows.sum_keys(E), E)
-        O = stage(lambda uE, inverse_Z: rows.sum_keys(uE) * inverse_Z, uE, inverse_Z)
-        z = stage(lambda O, b: b + rows.mean_queries(O), O, parameters["bias"])  # (n, lanes)
-        r = self.gate(stage, z, parameters["probability"])
-        # R_aq = r_a M[a,q] / (L_a Z_aq)
-        R = stage(lambda r, inverse_Z: r[rows.atom] * (rows.weight * inverse_Z), r, inverse_Z)
-        RO = stage(lambda R, O: R * O, R, O)
-        MR = stage(rows.sum_atoms, R)  # (T, T, lanes), as E
-        g_u = stage(lambda E, MR: c[:, None] * sum(E[:, q] * MR[:, q] for q in range(len(f))), E, MR)
-        g_S = stage(lambda E, uE, MR, RO: cc * (uE * MR - E * rows.sum_atoms(RO)), E, uE, MR, RO)
-        g_w = stage(self.fold, g_u)
-        if self.tie_values:
-            g_shared = g_w[:, :LANES] - g_w[:, LANES:]
-            g_w = jnp.concatenate([g_shared, -g_shared], axis=-1)
-        return g_w, stage(lambda X: transpose(self.fold(transpose(self.fold(X)))), g_S)
+    def measure(self, history, network, listed=None):
+        """The dataset's variables (docs/schema.md)."""
+        return series(self.task, network, history)
 
-    def gate(self, stage, z, probability):
-        """∂loss/∂z_h of every atom, (n, lanes): the residual where the neuron is on, 0 where it is off."""
-        jnp, y, head = jax().numpy, self.task.labels[:, None], np.array([1.0, -1.0])[:, None]
-        heads = lambda z: z.reshape(-1, self.heads, LANES)  # noqa: E731
-        if self.task.loss != "logistic":
-
-            def slope(z, probability):
-                on = jnp.maximum(heads(z), 0.0).T  # (LANES, H, n)
-                return (probability * losses.slope(self.task.loss, self.task.labels, on)).T
-
-            slopes = stage(slope, z, probability)
-            return stage(lambda z, x: jnp.where(heads(z) > 0, x, 0.0).reshape(z.shape), z, slopes)
-
-        def residual(z, probability):
-            on = jnp.maximum(heads(z), 0.0)
-            return -y * probability[:, None] * logistic(y * (on[:, 0] - on[:, 1]))
-
-        residuals = stage(residual, z, probability)  # (n, LANES), of z_+; that of z_- has the other sign
-        return stage(lambda z, x: jnp.where(heads(z) > 0, head * x[:, None], 0.0).reshape(z.shape), z, residuals)
-
-    def fold(self, X):
-        """Sum the rows of token types (T, …) into rows of features (F, …).
-
-        Types are sorted by feature; neighbouring features with equally many types are summed as one strided block.
-        """
-        jnp = jax().numpy
-        many = np.bincount(self.task.token_feature, minlength=len(self.task.features))
-        blocks, at, i = [], 0, 0
-        while i < len(many):
-            run = next((j for j in range(i, len(many)) if many[j] != many[i]), len(many)) - i
-            block = X[at : at + run * many[i]]
-            rows = sum(block[j :: many[i]] for j in range(many[i])) if many[i] else jnp.zeros((run, *X.shape[1:]))
-            blocks.append(rows)
-            at, i = at + run * many[i], i + run
-        return jnp.concatenate(blocks) if len(blocks) > 1 else blocks[0]
-
-
-class Rows:
-    """Where every token type stands as a query: row i of type q is the atom `atom[i, q]`, so that no row is wasted.
-
-    Half of all pairs (atom, type) of a mixture do not occur. Types that stand in fewer atoms than others are filled up
-    with repetitions of weight 0. In a large task every type lists all atoms: the sums are then plain matrix products.
-    """
-
-    def __init__(self, M, length):
-        n, T = M.shape
-        self.M, self.large = M, max(n, T) > UNROLL
-        atoms = [np.arange(n) if self.large else np.flatnonzero(M[:, q]) for q in range(T)]
-        m = max(map(len, atoms))
-        self.atom = np.stack([np.resize(a, m) for a in atoms], axis=1)  # (m, T)
-        first = np.arange(m)[:, None] < [len(a) for a in atoms]
-        self.weight = (first * M[self.atom, np.arange(T)] / length[self.atom])[:, :, None]  # M[a,q] / L_a
-        # The way back: the s-th type of atom a has its row at flat index place[s, a]; share is 0 past the last type.
-        present = np.argsort(M == 0, axis=1, kind="stable")[:, : (M > 0).sum(axis=1).max()].T  # (S, n)
-        row = np.zeros((n, T), int)
-        for q, a in enumerate(atoms):
-            row[a, q] = np.arange(len(a))
-        self.place = row[np.arange(n), present] * T + present
-        self.share = (M[np.arange(n), present] / length)[:, :, None]
-
-    def sum_keys(self, X):
-        """Σ_k M[a,k] X[k,q]: (T, T, lanes) -> (m, T, lanes)."""
-        if self.large:
-            return jax().numpy.dot(self.M, X.reshape(len(X), -1)).reshape(-1, *X.shape[1:])
-        counts = self.M[self.atom][..., None]  # (m, T, k, 1)
-        return sum(counts[:, :, k] * X[k] for k in range(len(X)))
-
-    def sum_atoms(self, X):
-        """Σ_a M[a,k] X[a,q]: (m, T, lanes) -> (T, T, lanes)."""
-        if self.large:
-            return jax().numpy.dot(self.M.T, X.reshape(len(X), -1)).reshape(-1, *X.shape[1:])
-        counts = np.swapaxes(self.M[self.atom], 1, 2)[..., None]  # (m, k, T, 1)
-        return sum(counts[i] * X[i] for i in range(len(X)))
-
-    def mean_queries(self, X):
-        """(1/L_a) Σ_q M[a,q] X[a,q]: (m, T, lanes) -> (n, lanes)."""
-        flat = X.reshape(-1, X.shape[-1])
-        return sum(share * flat[place] for share, place in zip(self.share, self.place, strict=True))
+    def resume(self, dataset):
+        """The state at the last save."""
+        return resumed(dataset, self.network)

@@ -1,56 +1,115 @@
-"""The gated field of any finite task at any width: one gate for each head and atom (docs/mathematics.md §3, §7, §8)."""
+"""The gated field of any listed task at any width: one gate for each neuron and atom (docs/mathematics.md §3, §7, §8, §13)."""
+
+from functools import lru_cache
 
 import numpy as np
 
-from ..networks.transformer import start
-from .gated import GatedField, pack, product
+from ..networks.readout import ReadOut, asking
+from ..networks.transformer import embedding, start
+from . import loss as losses
+from .gated import GatedField, product
 
 
-def gram_field(task, transformer, *, train_w=True, train_attention=True):
-    """The gated field of `transformer` on the population of `task`; gates are ordered head first, then atom.
+def gram_field(task, network, *, train_w=True, train_attention=True):
+    """The gated field of `network` on the population of `task`; gates are ordered head first, then value, then atom, and where
+    the ReLU comes before the pooling, then the queries of the atom. A linear network has one gate that is always on.
 
     train_w, train_attention   which part moves; a frozen part keeps its start (three-stage training, §6)
     """
     task = task.population()
-    F, n, H = len(task.features), len(task.atoms), len(task.heads)
-    T = len(task.token_feature)
+    readout = ReadOut.of(network, task)
+    heads, (ask, share) = network.heads_for(task), asking(network, task)
+    F, n, H, r, T = len(task.features), len(task.atoms), len(heads), network.values, len(task.token_feature)
+    state = start(network, task)
     tokens = np.zeros((T, F))  # row τ: the coefficient of token type τ in the column of its feature
     tokens[np.arange(T), task.token_feature] = task.token_coefficient
     identity = np.array_equal(task.gram, np.eye(F))
     # One shared value vector moves by −(g_+ − g_-) in head + and by the opposite in head −.
-    heads = np.array([[1.0, -1.0], [-1.0, 1.0]]) if transformer.tie_values else np.eye(H)
+    mixed = np.array([[1.0, -1.0], [-1.0, 1.0]]) if network.tie_values else np.eye(H)
+    atom, query = np.nonzero(ask) if readout.before else (np.arange(n), np.zeros(n, int))
     constants = {
         "count": task.count,
         "tokens": tokens,
-        "length": task.length,
-        "bias": float(transformer.bias),
+        "ask": ask / share[:, None],
+        "bias": float(network.bias),
         "label": task.labels,
         "weight": task.probabilities,
-        "metric_w": np.kron(heads, task.gram) * train_w,
-        "rate": np.ones(H) * train_attention,
+        "atom": atom,
+        "query": query,
+        "metric_w": np.kron(np.kron(mixed, np.eye(r)), task.gram) * train_w,
+        "rate_others": 1.0 * train_w,
+        "rate": np.full(len(state["A"]), network.score_rate(len(embedding(task, network.dimension))) * train_attention),
         "Gamma": None if identity else task.gram,
     }
+    order = ["w", *(name for name in ("bias", "read_out", "offset") if name in state), "A", "G_K", "G_Q"]
+    shapes = {name: np.shape(state[name]) for name in order if name in state}
+    surface, loss_of = _functions(readout, H, task.loss)
+    names = tuple(zip(atom, query)) if readout.before else [(a, None) for a in range(n)]
+    gates = tuple((_neuron(head, v, r), _where(task, *each)) for head in heads for v in range(r) for each in names)
     return GatedField(
-        model="gram",
-        surface=_surface,
+        surface=surface,
+        loss_of=loss_of,
         constants=constants,
-        shape_w=(H, F),
-        size=F,
-        y0=pack(**start(transformer, task)),
-        gate_names=tuple((head, task.names[a]) for head in task.heads for a in range(n)),
-        loss_kind=task.loss,
-        train_w=train_w,
-        train_attention=train_attention,
+        shapes=shapes,
+        y0=np.concatenate([np.ravel(state[name]) for name in shapes]),
+        gate_names=(("linear", "linear"),) if readout.linear else gates,
     )
 
 
-def _surface(xp, c, w, A):
-    """z[h, a] = b + (1/L_a) Σ_q M[a,q] N[a,q] / Z[a,q], a softmax over the multiset of an atom's tokens (§2)."""
-    M, P = c["count"], c["tokens"]  # (n, T), (T, F)
-    u = xp.sum(w[..., None, :] * P, axis=-1)  # (..., H, T) what each token type says
-    E = xp.exp(product(xp, product(xp, P, A), P.T))  # (..., H, T, T) key, query
-    Z = product(xp, M, E)  # (..., H, n, T)
-    N = product(xp, M, u[..., None] * E)
-    # A query type that stands in no atom's list has M = 0; one that does has Z > 0, as it is its own key.
-    ratio = xp.where(M > 0, N / xp.where(M > 0, Z, 1.0), 0.0)
-    return c["bias"] + xp.sum(M * ratio, axis=-1) / c["length"]
+def _neuron(head, value, values):
+    return head if values == 1 else f"{head} value {value + 1}"
+
+
+def _where(task, atom, query):
+    if query is None:
+        return task.names[atom]
+    return f"{task.names[atom]} · {task.token_coefficient[query]:+g}{task.features[task.token_feature[query]]}"
+
+
+@lru_cache(maxsize=64)
+def _functions(readout, H, kind):
+    """surface and loss_of one read-out: the same objects for the same read-out, since a compilation is kept by them."""
+    r = readout.values
+
+    def read(xp, c, parts):
+        """O (..., H, r, n, T): what each query type of an atom reads, 0 where it does not ask."""
+        M, P = c["count"], c["tokens"]  # (n, T), (T, F)
+        w, A = parts["w"], parts["A"]
+        u = xp.sum(w[..., None, :] * P, axis=-1)  # (..., H, r, T) what each token type says
+        E = xp.exp(product(xp, product(xp, P, A), P.T))[..., None, :, :]  # (..., a, 1, T, T) key, query
+        Z = product(xp, M, E)  # (..., a, 1, n, T)
+        N = product(xp, M, u[..., None] * E)
+        # A query type that does not ask in an atom may have no key there either; one that asks has Z > 0.
+        asks = c["ask"] > 0
+        return xp.where(asks, N / xp.where(asks, Z, 1.0), 0.0)
+
+    def pooled(xp, c, parts):
+        """z (..., H·r·n) = b + Σ_q ask[q] O[q]."""
+        return _biased(c, parts, xp.sum(c["ask"] * read(xp, c, parts), axis=-1))
+
+    def by_query(xp, c, parts):
+        """z (..., H·r·pairs) = b + O[q] of every asking token."""
+        return _biased(c, parts, read(xp, c, parts)[..., c["atom"], c["query"]])
+
+    def always(xp, c, parts):
+        return xp.ones((*parts["A"].shape[:-3], 1))
+
+    def loss_of(xp, c, on, parts):
+        n = len(c["label"])
+        if readout.linear:
+            on = pooled(xp, c, parts)
+        on = on.reshape(*on.shape[:-1], H, r, -1)
+        if readout.before and not readout.linear:
+            weight = c["ask"][c["atom"], c["query"]]
+            on = xp.sum(xp.where(c["atom"] == xp.arange(n)[:, None], (weight * on)[..., None, :], 0.0), axis=-1)
+        answer = readout.answer(on, parts.get("read_out"), parts.get("offset", 0.0))
+        return xp.sum(losses.cost(kind, c["label"], answer, xp) * c["weight"], axis=-1)
+
+    surface = always if readout.linear else by_query if readout.before else pooled
+    return surface, loss_of
+
+
+def _biased(c, parts, x):
+    b = parts["bias"][..., None] if "bias" in parts else c["bias"]
+    z = b + x
+    return z.reshape(*z.shape[:-3], -1)

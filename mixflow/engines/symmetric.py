@@ -3,11 +3,18 @@
 import numpy as np
 
 from ..jaxed import jax
-from ..tasks.symmetry import atom_types, binomial
+from ..tasks.means import averages
+from ..tasks.symmetry import KINDS, SECTORS, atom_types, binomial, expand
+from .base import Engine
+from .closure import descend
 from .lanes import LANES, exp, logistic, product, transpose
+from .series import MATRICES, series
+
+EXPAND_LIMIT = 6  # classes up to which a run is also written out feature by feature and atom by atom
+STATE = ("w", *MATRICES)
 
 
-class Symmetric:
+class Symmetric(Engine):
     """Gradient descent on head + alone: w (c, v) and, in each sector, 2×2 matrices A, G_K, G_Q over (c, v).
 
     Classes enter as an argument, so runs of different K share a program as long as they need the same number of
@@ -17,26 +24,52 @@ class Symmetric:
     name = "symmetric"
     lanes = LANES
 
-    def __init__(self, task, tie_values=False):
-        self.task, self.tie_values = task, tie_values
+    def __init__(self, task, network, method):
+        super().__init__(task, network, method)
         self.room = 1 << max(1, (task.classes - 1).bit_length())
+
+    @classmethod
+    def objection(cls, task, network, method):
+        """Why not: everything must keep the classes exchangeable and the heads mirror images."""
+        if not getattr(task, "uniform", False):
+            return "it needs a Mixture with uniform priors and orthonormal features, whose classes are exchangeable"
+        if network.no_closure is not None:
+            return f"it needs a Transformer: {network.no_closure}"
+        if not network.mean_field:
+            return f"width = {network.width} breaks the symmetry between classes; only width=inf keeps it"
+        if changed := {name: value for name, value in network.options().items() if name != "tie_values"}:
+            return f"it has the paper's network only, not {', '.join(f'{k}={v!r}' for k, v in changed.items())}"
+        if (why := method.inner.no_closure) is not None:
+            return why
+        if getattr(method.inner, "batch_size", None) is not None:
+            return "minibatches break the symmetry between classes"
+        return None
+
+    @classmethod
+    def apt(cls, task, network, method):
+        """Only what its name asks for."""
+        return False
+
+    def work(self):
+        """By atom types."""
+        return self.room / 8
 
     @property
     def key(self):
         """What the compiled program depends on."""
-        return self.name, self.tie_values, self.room
+        return self.name, self.network.tie_values, self.room
 
-    def start(self, transformer):
+    def start(self, network):
         """The mean-field start: w (2,), A, G_K, G_Q (sector, 2, 2)."""
-        G = np.broadcast_to(transformer.omega**2 * np.eye(2), (2, 2, 2))
+        G = np.broadcast_to(network.omega**2 * np.eye(2), (2, 2, 2))
         return {"w": np.zeros(2), "A": np.zeros((2, 2, 2)), "G_K": G.copy(), "G_Q": G.copy()}
 
-    def parameters(self, transformers, eta_w, eta_A):
+    def parameters(self, networks, eta_w, eta_A):
         """Arrays the step reads besides the state, for `LANES` runs."""
         weight = np.zeros(self.room)
         weight[: self.task.classes] = binomial(self.task.classes)
         return {
-            "bias": np.array([transformer.bias for transformer in transformers]),
+            "bias": np.array([network.bias for network in networks]),
             "eta_w": np.array(eta_w),
             "eta_A": np.array(eta_A),
             "classes": np.array(float(self.task.classes)),
@@ -45,13 +78,15 @@ class Symmetric:
 
     def stack(self, states):
         """`LANES` states of single runs -> one state with lanes last."""
-        return {name: np.stack([state[name] for state in states], axis=-1) for name in ("w", "A", "G_K", "G_Q")}
+        return {name: np.stack([state[name] for state in states], axis=-1) for name in STATE}
 
     def unstack(self, saved, lane):
         """The history of one lane, time first."""
         return {name: x[..., lane] for name, x in saved.items()}
 
-    final = staticmethod(lambda state: {})
+    def lane(self, state, lane):
+        """One run's state."""
+        return {name: np.asarray(x)[..., lane] for name, x in state.items()}
 
     def observe(self, state, parameters):
         """What is recorded at a save: the whole state."""
@@ -60,20 +95,13 @@ class Symmetric:
     def step(self, i, state, parameters):
         """One step of gradient descent: each sector obeys the Gram update by itself (docs/mathematics.md §3, §4)."""
         jnp = jax().numpy
-        w, A, G_K, G_Q = state["w"], state["A"], state["G_K"], state["G_Q"]
-        g_w, g = self.gradient(w, A, parameters)
-        new = {"w": w - parameters["eta_w"] * g_w}
-        updated = [self._update(A[s], G_K[s], G_Q[s], parameters["eta_A"] * g[s]) for s in (0, 1)]
-        return {**new, **{name: jnp.stack([u[j] for u in updated]) for j, name in enumerate(("A", "G_K", "G_Q"))}}
-
-    @staticmethod
-    def _update(A, G_K, G_Q, h):
-        hA, GKh, hGQ, Ah = product(h, transpose(A)), product(G_K, h), product(h, G_Q), product(transpose(A), h)
-        return (
-            A - (GKh + hGQ) + product(hA, h),
-            G_K - (hA + transpose(hA)) + product(hGQ, transpose(h)),
-            G_Q - (Ah + transpose(Ah)) + product(transpose(h), GKh),
-        )
+        g_w, g = self.gradient(state["w"], state["A"], parameters)
+        new = {"w": state["w"] - parameters["eta_w"] * g_w}
+        moved = []
+        for s in (0, 1):
+            h = parameters["eta_A"] * g[s]
+            moved.append(descend(*(state[name][s] for name in MATRICES), h, h, product, transpose))
+        return new | {name: jnp.stack([each[j] for each in moved]) for j, name in enumerate(MATRICES)}
 
     def gradient(self, w, A, parameters):
         """∂loss/∂w_+ for one c and one v entry (2, lanes) and g in both sectors (2, 2, 2, lanes)."""
@@ -90,20 +118,60 @@ class Symmetric:
         residual = -0.5 * parameters["weight"][:, None] * logistic(jnp.maximum(z, 0.0) - jnp.maximum(z_mirror, 0.0))
         # Half, because a shared parameter moves both heads and we want the derivative of one head alone.
         d_w, d_A = pull((jnp.where(z > 0, residual, 0.0), jnp.where(z_mirror > 0, -residual, 0.0)))
-        if self.tie_values:  # w_-[c] = -w_+[c] and reflection together force w[c] = 0; w[v] feels both heads
+        if self.network.tie_values:  # w_-[c] = -w_+[c] and reflection together force w[c] = 0; w[v] feels both heads
             d_w = jnp.stack([jnp.zeros_like(d_w[0]), 2 * d_w[1]])
         # forward sees the sectors only through K diagonal and K(K-1) off-diagonal entries: by the chain rule
         # ∂/∂common = g_common and ∂/∂contrast = (K-1) g_contrast, where g_s are the sector values of the entry gradients.
         return d_w / K, jnp.stack([d_A[0], d_A[1] / jnp.maximum(K - 1, 1.0)])
 
+    def field(self, network, train_w=True, train_attention=True):
+        """The gated field of head +."""
+        from .symmetric_field import symmetric_field
 
-def preactivation(y, n, K, w, D, O, b):
+        return symmetric_field(self.task, network, train_w=train_w, train_attention=train_attention)
+
+    def measure(self, history, network, listed=None):
+        """The 22 numbers, and everything else atom by atom for few classes, or by atom type; `listed` forces one of them."""
+        K = self.task.classes
+        matrix = ("time", "sector", "key_kind", "query_kind")
+        found = {"w_sector": (("time", "kind"), history["w"])}
+        found |= {f"{name}_sector": (matrix, history[name]) for name in MATRICES}
+        if K <= EXPAND_LIMIT if listed is None else listed:
+            full = expand({name: history[name] for name in STATE}, K)
+            return found | series(self.task, network, {**full, "w": full["w"][:, :, None]})
+        m, p, hard = type_margin(history, K, network.bias)
+        means = {name: ("time", x) for name, x in averages(m, p, hard).items()}
+        z = type_preactivation(history, K, network.bias)
+        return found | means | {"margin": (("time", "atom_type"), m), "z": (("time", "head", "atom_type"), z)}
+
+    def coordinates(self, listed=None):
+        """Labels of sectors and of atom types, or of the features and atoms of a task that is written out."""
+        K = self.task.classes
+        kinds = {name: list(KINDS) for name in ("kind", "key_kind", "query_kind")}
+        found = {"head": ["+", "-"], "sector": list(SECTORS), **kinds}
+        if K <= EXPAND_LIMIT if listed is None else listed:
+            return found | super().coordinates()
+        names, y, n, multiplicity = atom_types(K)
+        types = {"positive_others": n, "multiplicity": multiplicity, "label": y.astype(float)}
+        types |= {"probability": np.tile(binomial(K), 2) / 2, "hard": y * (y + 2 * n - (K - 1)) <= 0}
+        return found | {"atom_type": names, **{name: ("atom_type", x) for name, x in types.items()}}
+
+    def history(self, dataset):
+        """The 22 numbers over time."""
+        return {name: dataset[f"{name}_sector"].values for name in STATE}
+
+    def resume(self, dataset):
+        """The 22 numbers of the last save."""
+        return {name: dataset[f"{name}_sector"].values[-1] for name in STATE}
+
+
+def preactivation(y, n, K, w, D, O, b, xp=None):
     """z_+ of the atoms with label y and n positive signs among the other K-1 (docs/mathematics.md §4).
 
     D, O: 2×2 blocks over (c, v) of exponentials, exp A[x_k, x_k] and exp A[x_k, x_j], j ≠ k; a negative sign in a score is
     a reciprocal. Arrays broadcast as (atom type, lanes).
     """
-    jnp = jax().numpy
+    xp = jax().numpy if xp is None else xp
     m = K - 1 - n
     w_c, w_v = w[0], w[1]
     e_cv, e_vc, e_vv, same = O[0, 1], O[1, 0], O[1, 1], D[1, 1]
@@ -117,8 +185,8 @@ def preactivation(y, n, K, w, D, O, b):
 
     query_c = attend(D[0, 0], own_v, n * e_vc, m / e_vc)
     query_own = attend(own_c, same, n * with_y, m * against_y)
-    query_plus = attend(e_cv, with_y, jnp.maximum(n - 1, 0.0) * e_vv, m / e_vv, itself=1.0)
-    query_minus = attend(1 / e_cv, against_y, n / e_vv, jnp.maximum(m - 1, 0.0) * e_vv, itself=-1.0)
+    query_plus = attend(e_cv, with_y, xp.maximum(n - 1, 0.0) * e_vv, m / e_vv, itself=1.0)
+    query_minus = attend(1 / e_cv, against_y, n / e_vv, xp.maximum(m - 1, 0.0) * e_vv, itself=-1.0)
     return b + (query_c + query_own + n * query_plus + m * query_minus) / (K + 1)
 
 
@@ -128,7 +196,7 @@ def type_preactivation(history, K, bias):
     n = np.arange(K, dtype=float)[:, None]
     off = (lanes_last["A"][0] - lanes_last["A"][1]) / K
     D, O = np.exp(lanes_last["A"][1] + off), np.exp(off)
-    z = [np.asarray(preactivation(y, n, float(K), lanes_last["w"], D, O, bias)) for y in (1, -1)]
+    z = [preactivation(y, n, float(K), lanes_last["w"], D, O, bias, np) for y in (1, -1)]
     plus = np.concatenate(z)  # (2K, time)
     minus = np.concatenate([z[1][::-1], z[0][::-1]])  # z_-(y, n) = z_+(-y, K-1-n)
     return np.stack([plus.T, minus.T], axis=1)

@@ -5,7 +5,8 @@ import math
 import numpy as np
 
 from ..errors import SpecError
-from .gated import GatedField, pack
+from . import loss as losses
+from .gated import GatedField
 
 C, V = 0, 1  # rows and columns of a sector's 2×2 matrices
 
@@ -39,20 +40,18 @@ def symmetric_field(task, transformer, *, train_w=True, train_attention=True):
         "weight": binomial / 2,  # the loss moves through both heads alike, so head + owns half of its derivative
         "metric_w": metric / K * train_w,  # K equal entries share the derivative by the common value
         "rate": np.array([1.0, 1.0 / max(K - 1, 1)]) * train_attention,  # dimension of each sector
+        "rate_others": 1.0 * train_w,
         "Gamma": None,
     }
     G = np.broadcast_to(transformer.omega**2 * np.eye(2), (2, 2, 2))
     return GatedField(
-        model="symmetric",
         surface=_surface,
+        loss_of=_loss,
         constants=constants,
-        shape_w=(2,),
-        size=2,
-        y0=pack(np.zeros(2), np.zeros((2, 2, 2)), G, G),
+        shapes={"w": (2,), "A": (2, 2, 2), "G_K": (2, 2, 2), "G_Q": (2, 2, 2)},
+        y0=np.concatenate([np.zeros(2 + 8), G.ravel(), G.ravel()]),
         gate_names=tuple(("+", f"y={'+' if y > 0 else '-'} n={n}") for y, n in _gates(K)),
         loss_weight=2.0,
-        train_w=train_w,
-        train_attention=train_attention,
     )
 
 
@@ -84,12 +83,19 @@ def _tokens(K, y, n):
     return scores, values, keys, np.array([number for _, _, number in queries], float)
 
 
-def _surface(xp, c, w, A):
-    """z (..., 2, K) of §2 from the sectors A[common], A[contrast], each (key, query) over (c, v)."""
+def _surface(xp, c, parts):
+    """z (..., 2K) of §2 from the sectors A[common], A[contrast], each (key, query) over (c, v)."""
+    w, A = parts["w"], parts["A"]
     lead = A.shape[:-3]
     entries = c["mix"] @ A.reshape(*lead, 2, 4)  # rows: diagonal, off-diagonal
     table = (*lead, *c["keys"].shape)
     E = c["keys"] * xp.exp(entries.reshape(*lead, 8) @ c["scores"].T).reshape(table)
     u = (w @ c["values"].T).reshape(table)
     mean = xp.sum(E * u, axis=-1) / xp.sum(E, axis=-1)  # (..., 2K, 4) what each query hears
-    return (c["bias"] + xp.sum(c["queries"] * mean, axis=-1)).reshape(*lead, 2, -1)
+    return c["bias"] + xp.sum(c["queries"] * mean, axis=-1)
+
+
+def _loss(xp, c, on, parts):
+    """The share of head + in the loss: half of it, over the columns of the (2, K) table."""
+    on = on.reshape(*on.shape[:-1], 2, -1)
+    return xp.sum(losses.cost("logistic", c["label"], on[..., 0, :] - on[..., 1, :], xp) * c["weight"], axis=-1)

@@ -2,8 +2,6 @@
 
 from ..extras import needs
 
-KINDS = ("sgd", "momentum", "sign", "adam", "adamw")
-
 
 def transformation(kind, learning_rate, momentum=0.9, weight_decay=1e-4):
     """The Optax transformation of this kind; numbers may be traced, so runs that differ only in them share a program.

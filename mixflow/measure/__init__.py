@@ -24,11 +24,11 @@ from ..lazy import exports
 
 # The public names and the module each lives in.
 _HOME = {
-    "Samples": "floor",
+    "Samples": ".tasks.floor",
     "Stage": "stages",
-    "TIE": "means",
+    "TIE": ".tasks.means",
     "Trajectory": "trajectory",
-    "above_least": "floor",
+    "above_least": ".tasks.floor",
     "alignment": "observables",
     "attention_features": "observables",
     "attention_probabilities": "observables",
@@ -43,10 +43,10 @@ _HOME = {
     "loss_of_each": ".engines.forward",
     "margin": ".engines.forward",
     "max_margin": "separability",
-    "mean_accuracy": "means",
+    "mean_accuracy": ".tasks.means",
     "mean_interval": "seeds",
-    "mean_loss": "means",
-    "mean_losses": "means",
+    "mean_loss": ".tasks.means",
+    "mean_losses": ".tasks.means",
     "observe": "observables",
     "preactivation": ".engines.forward",
     "separating_plane": "plane",

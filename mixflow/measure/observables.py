@@ -9,7 +9,7 @@ import numpy as np
 from ..engines import forward
 from ..engines.forward import features as attention_features  # φ_h(a), (..., head, atom, F)
 from ..errors import SpecError
-from .means import averages, mean_accuracy
+from ..tasks.means import averages, mean_accuracy
 
 
 def losses(task, margin, each=None):

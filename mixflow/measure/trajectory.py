@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from ..errors import SpecError
-from .floor import above_least
+from ..tasks.floor import above_least
 
 
 @dataclass(frozen=True)

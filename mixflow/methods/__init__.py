@@ -1,10 +1,11 @@
-"""HOW it moves: each method is a specification (a frozen dataclass) and a function from a start to a history."""
+"""HOW it moves: each method is a specification (a frozen dataclass) that follows a stage; `loop` strings stages together."""
 
 from ..spec import build
 from .descent import GradientDescent
 from .flow import GradientFlow
 from .optimizers import Optimizer
-from .three_stage import ThreeStage, Until
+from .three_stage import ThreeStage
+from .until import Until
 
 __all__ = ["GradientDescent", "GradientFlow", "Optimizer", "ThreeStage", "Until", "method_from_spec"]
 

@@ -1,21 +1,17 @@
-"""Gradient descent in chunks: one compiled program serves any number of steps, shows progress and can stop anywhere."""
+"""Gradient descent: the specification, and how it follows a stage, lane by lane (docs/mathematics.md §3)."""
 
-import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 from functools import partial
 
 import numpy as np
 
 from ..checks import real, seed, whole
-from ..ctrl_c import patient_ctrl_c
-from ..jaxed import jax, jit, programs
 from ..spec import Spec, setting
+from .chunks import descend
+from .stage import Part, Stage
+from .until import steps_within
 
 STEP_LIMIT = 10**15  # beyond it steps could no longer be told apart in float64 time
-SAVES = 128  # rows of the record buffer of one compiled call
-CALL_SECONDS = (
-    0.1  # a call is sized to about this long: fine enough for progress and Ctrl-C, long enough to hide its overhead
-)
 
 
 @dataclass(frozen=True)
@@ -40,132 +36,96 @@ class GradientDescent(Spec, section="method", kind="descent"):
     batch_size: int | None = setting(None, whole)
     batch_seed: int = setting(0, seed)
 
+    flows = staged = False
+
+    @property
+    def no_closure(self):
+        """Why training by it does not close on inner products: it does, so None."""
+        return None
+
+    @property
+    def inner(self):
+        """The method that follows each stage: itself."""
+        return self
+
     @property
     def until(self):
         """The time of the last step."""
         return self.learning_rate * self.steps
 
+    def stages(self, network):
+        """One stage, in which everything moves."""
+        return [Stage(None, self.until)]
 
-@dataclass
-class History:
-    """What descent recorded: `steps` (saves,), `saved` arrays (saves, …, lanes), and the state after the last step."""
-
-    steps: list = field(default_factory=list)
-    parts: list = field(default_factory=list)
-    state: dict = None
-    diverged: dict = field(default_factory=dict)  # lane -> first step that is not finite
-    interrupted: bool = False
+    def longer(self, amount, end, first, switches):
+        """The method of a run that stands at step `first` and goes on for `amount` steps, and the stages that are left."""
+        longer = replace(self, steps=first + whole("steps", amount))
+        return longer, longer.stages(None)
 
     @property
-    def saved(self):
-        """All recorded arrays, time first."""
-        return {name: np.concatenate([part[name] for part in self.parts]) for name in self.parts[0]}
+    def extent(self):
+        """How long it is, for a progress bar: the total and its unit."""
+        return self.steps, "step"
+
+    def shared_times(self):
+        """The method with saves at times that all members of a batch share: it has."""
+        return self
+
+    def follow(self, engine, members, stage, **given):
+        """What each of `members` records in a stage (`stepwise`)."""
+        return stepwise(self, engine, members, stage, **given)
 
 
-def descend(
-    model, states, parameters, steps, save_every, *, first=0, record_first=True, progress=None, stop=None, on_save=None
-):
-    """Advance `states` (one for each lane of `model`) from step `first` to step `steps`; returns a History.
+@dataclass(frozen=True, kw_only=True)
+class Member:
+    """One run of a batch: its network, its learning rate, and the state it is in."""
 
-    Saves fall on multiples of `save_every`, whatever `first` is, and on the last step, so that a run continued from a
-    save records what one long run records. `progress(done, total)` is called after every chunk; `stop(part)` looks at the
-    recorded rows of a chunk and returns the index of the row after which descent ends, or None; `on_save(steps, part)` is
-    given the rows as they are recorded.
+    network: object
+    state: object
+    rate: float | None = None  # the method's own if not given
+
+
+def stepwise(method, engine, members, stage, *, began=0.0, first=None, record=True, stop=None, progress=None, on_save=None,
+             certificate=False):  # fmt: skip
+    """Follow a stage by steps, `engine.lanes` members at most; spare lanes repeat the first.
+
+    began    the time at which the stage begins;  first  its step, if it is not a new run
+    record   whether to record the state at the beginning
+    stop     None, or stop(history) -> (k,) negative before an event; for a single member
     """
-    record = _program(model)
-    history = History(state=model.stack(states))
+    padded = [*members, *[members[0]] * (engine.lanes - len(members))]
+    rates = np.array([method.learning_rate if member.rate is None else member.rate for member in padded])
+    parameters = engine.parameters(
+        [member.network for member in padded], rates * stage.train_w, rates * stage.train_attention
+    )
+    rate = rates[0]
+    done = (
+        round(began / rate) if first is None else first
+    )  # steps are counted through all stages, so saves keep one grid
+    last = method.steps if stage.name is None else done + steps_within(stage.end, rate)
 
-    def advance(saves, stride):
-        state, buffers = record(history.state, parameters, at, saves, stride)
-        return state, {name: np.asarray(x)[:saves] for name, x in buffers.items()}
+    def reached(saved):
+        hits = np.flatnonzero(stop(engine.unstack(saved, 0)) >= 0)
+        return int(hits[0]) if len(hits) else None
 
-    def keep(steps, part):
-        history.steps.extend(steps)
-        history.parts.append(part)
-        if on_save:
-            on_save(steps, part)
+    def show(steps, saved):
+        on_save(rate * np.array(steps), engine.unstack(saved, 0))
 
-    at = first
-    if record_first:
-        keep([first], advance(1, 0)[1])
-    budget = 64  # steps in the next call, adapted to CALL_SECONDS
-    try:
-        with patient_ctrl_c() as check:
-            while at < steps and len(history.diverged) < model.lanes:
-                check()
-                to_save = min(save_every - at % save_every, steps - at)
-                if to_save < save_every or save_every > budget:
-                    saves, stride = 1, min(to_save, max(budget, 1))
-                else:
-                    saves, stride = min(SAVES, (steps - at) // save_every, max(1, budget // save_every)), save_every
-                began = time.perf_counter()
-                before = history.state
-                state, part = advance(saves, stride)
-                elapsed = time.perf_counter() - began
-                ends = [at + stride * (j + 1) for j in range(saves)]
-                _find_divergence(model, history, before, part, at, stride, record, parameters)
-                recorded = ends[-1] % save_every == 0 or ends[-1] == steps
-                last = stop(part) if stop and recorded else None
-                if last is not None and last + 1 < saves:  # the state at an earlier row: replay up to it
-                    state, part = advance(last + 1, stride)
-                    ends = ends[: last + 1]
-                history.state, at = state, ends[-1]
-                if recorded:
-                    keep(ends, part)
-                if last is not None:
-                    break
-                budget = int(np.clip(budget * CALL_SECONDS / max(elapsed, 1e-6), budget / 2 + 1, budget * 4))
-                if progress:
-                    progress(at, steps)
-    except KeyboardInterrupt:
-        history.interrupted = True
-        if (
-            not history.steps or at > history.steps[-1]
-        ):  # between two saves: record where it stands, so that nothing is lost
-            history.parts.append(advance(1, 0)[1])
-            history.steps.append(at)
-    return history
-
-
-def _program(model):
-    """The compiled `record(state, parameters, first, saves, stride)` of this model."""
-    J = jax()
-    lax, jnp = J.lax, J.numpy
-
-    def record(state, parameters, first, saves, stride):
-        seen = J.eval_shape(lambda s: model.observe(s, parameters), state)
-        buffers = J.tree.map(lambda x: jnp.zeros((SAVES, *x.shape), x.dtype), seen)
-
-        def save(j, carry):
-            state, buffers = carry
-            begin = first + j * stride
-            state = lax.fori_loop(0, stride, lambda i, s: model.step(begin + i, s, parameters), state)
-            row = model.observe(state, parameters)
-            return state, J.tree.map(lambda b, x: lax.dynamic_update_index_in_dim(b, x, j, 0), buffers, row)
-
-        return lax.fori_loop(0, saves, save, (state, buffers))
-
-    return programs.get(model.key, lambda: jit(record))
-
-
-def _find_divergence(model, history, before, part, at, stride, record, parameters):
-    """Note the first non-finite step of every lane that left float64 in the chunk that began at step `at`.
-
-    NaN never heals, so the step is found by bisection: replay the chunk from its start to a given length.
-    """
-    broken = np.any([~_finite_lanes(x, model.lanes) for x in part.values()], axis=0)  # (saves, lanes)
-    for lane in np.flatnonzero(broken[-1]):
-        if lane in history.diverged:
-            continue
-        low, high = 0, stride * (int(np.argmax(broken[:, lane])) + 1)  # finite after `low` steps, not after `high`
-        while high - low > 1:
-            middle = (low + high) // 2
-            replay = record(before, parameters, at, 1, middle)[1]
-            finite = all(_finite_lanes(np.asarray(x)[:1], model.lanes)[0, lane] for x in replay.values())
-            low, high = (middle, high) if finite else (low, middle)
-        history.diverged[int(lane)] = at + high
-
-
-def _finite_lanes(x, lanes):
-    """(saves, lanes): whether everything recorded of a lane is finite; the last axis is lanes, or (head, lane) flattened."""
-    return np.isfinite(x).reshape(len(x), -1, lanes).all(axis=1)
+    history = descend(
+        engine, [member.state for member in padded], parameters, last, method.save_every, first=done, record_first=record,
+        progress=progress and (lambda at, _: progress((at - done) / max(last - done, 1))),
+        stop=reached if stop is not None else None, on_save=show if on_save is not None else None,
+    )  # fmt: skip
+    steps = np.array(history.steps, np.int64)
+    parts = []
+    for lane in range(len(members)):
+        diverged = history.diverged.get(lane)
+        keep = np.full(len(steps), True) if diverged is None else steps < diverged
+        saved = {name: x[keep] for name, x in engine.unstack(history.saved, lane).items()} if history.parts else {}
+        ended = "interrupted" if history.interrupted else "end" if diverged is None else "diverged"
+        step = steps[keep]
+        parts.append(Part(
+            time=rates[lane] * step, step=step, history=saved, state=engine.lane(history.state, lane), ended=ended,
+            diverged=diverged, counts={"steps": int(step[-1]) - done if len(step) else 0},
+        ))  # fmt: skip
+    return parts

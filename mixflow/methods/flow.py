@@ -3,14 +3,17 @@
 import itertools
 import numbers
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 import numpy as np
 
 from ..checks import listed, real, whole
-from ..errors import SpecError
+from ..errors import DivergedError, SpecError
+from ..filippov import ChatteringError, certify, solve
 from ..spec import Spec, setting
+from .stage import Part, Stage
+from .until import limit
 
 SAVE_LIMIT = 10**6
 SAVES = 500  # default number of saved times, besides the events
@@ -47,6 +50,13 @@ class GradientFlow(Spec, section="method", kind="flow"):
     atol: float | None = setting(None, partial(real, least=1e-16, most=1e-3, fix="leave it out for rtol / 1000"))
     save_at: int | Sequence[float] | None = setting(None, _save_at)
 
+    flows, staged = True, False
+
+    @property
+    def no_closure(self):
+        """Why training by it does not close on inner products: it does, so None."""
+        return None
+
     def check(self):
         if self.atol is None:
             self.settle(atol=round_off(self.rtol * 1e-3))
@@ -63,7 +73,81 @@ class GradientFlow(Spec, section="method", kind="flow"):
         times[-1] = self.until
         return times
 
+    @property
+    def inner(self):
+        """The method that follows each stage: itself."""
+        return self
+
+    def stages(self, network):
+        """One stage, in which everything moves."""
+        return [Stage(None, self.until)]
+
+    def longer(self, amount, end, first, switches):
+        """The method of a run that stands at time `end` and goes on for `amount`, and the stages that are left."""
+        longer = replace(
+            self, until=end + real("amount", amount, above=0, fix="it is how much longer the flow goes on")
+        )
+        return longer, longer.stages(None)
+
+    @property
+    def extent(self):
+        """How long it is, for a progress bar: the total and its unit."""
+        return self.until, "unit"
+
+    def shared_times(self):
+        """The method with saves at times that all members of a batch share: without each one's own event times."""
+        return replace(self, save_at=SAVES) if self.save_at is None else self
+
+    def follow(self, engine, members, stage, **given):
+        """What the one member records in a stage (`smoothly`)."""
+        return [smoothly(self, engine, *members, stage, **given)]
+
 
 def round_off(x):
     """x to 12 digits, so that a tolerance derived from another prints as it would be typed."""
     return float(f"{x:.12g}")
+
+
+def smoothly(method, engine, member, stage, *, began=0.0, first=None, record=True, stop=None, progress=None, on_save=None,
+             certificate=True):  # fmt: skip
+    """Follow a stage by the flow from time `began`; an event is located by root finding.
+
+    stop         None, or stop(history) -> (k,) negative before an event
+    certificate  whether to solve again at a tighter tolerance
+    """
+    gated = engine.field(member.network, stage.train_w, stage.train_attention)
+    inside = method if stage.name is None else replace(method, until=began + limit(stage.end))
+    times = inside.times(began)
+
+    def excess(t, y):
+        return float(stop(gated.unpack(y[None]))[0])
+
+    def show(times, states):
+        on_save(times, gated.unpack(states))
+
+    error, ended, where = None, "end", ""
+    try:
+        result = solve(
+            gated.field, gated.pack(member.state), inside.until, start=began, rtol=method.rtol, atol=method.atol,
+            save_at=times if record else times[times > began], keep_events=method.save_at is None,
+            stop=excess if stop is not None else None, on_save=show if on_save is not None else None,
+            progress=progress and (lambda t, until: progress((t - began) / (until - began))),
+        )  # fmt: skip
+    except (ChatteringError, DivergedError) as stopped:
+        error, result, ended = stopped, stopped.run, "diverged" if isinstance(stopped, DivergedError) else "chattering"
+    proof = result.counts
+    if result.ended == "interrupted":
+        ended = "interrupted"
+    elif certificate and error is None:
+        try:
+            proof = certify(result)
+        except KeyboardInterrupt:
+            ended, where = "interrupted", "before its certificate"
+    times, states = result.times, result.states
+    if not len(times) or times[-1] < result.time:  # the state where it ended
+        times, states = np.append(times, result.time), np.concatenate([states, result.state[None]])
+    state = {name: x[0] for name, x in gated.unpack(result.state[None]).items()}
+    return Part(
+        time=times, history=gated.unpack(states), state=state, ended=ended, error=error, where=where,
+        events=result.events, counts=result.counts, certificate=proof,
+    )  # fmt: skip

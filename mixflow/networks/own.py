@@ -1,7 +1,12 @@
 """A network of the user's own: three functions, and everything else (training, seeds, stages, files) works on it."""
 
+import json
 from abc import ABC, abstractmethod
-from dataclasses import fields
+from dataclasses import fields, is_dataclass
+
+from ..errors import SpecError
+
+SEEN = ("w", "A", "z")  # what stage detection reads
 
 
 class Network(ABC):
@@ -28,6 +33,10 @@ class Network(ABC):
     """
 
     mean_field = False
+    no_closure = "its answer is a function of its own weights, not of inner products between features alone"
+    attention_weights = ()  # names among `start` that the attention stage of a staged run trains
+    frozen_weights = ()  # names among `start` that are never trained
+    axes = {}  # noqa: RUF012 (read only) names of the axes of what `observe` gives, e.g. {"w": ("feature",)}
 
     @abstractmethod
     def start(self, task):
@@ -35,12 +44,50 @@ class Network(ABC):
 
     @abstractmethod
     def answer(self, weights, task):
-        """F of every atom, (n,); its sign is the network's label."""
+        """F of every atom, (n,), its sign is the network's label; (C, n) logits for the softmax loss."""
 
     @abstractmethod
     def observe(self, weights, task):
         """{"w": neurons, "A": attention scores, "z": inputs of the neurons (off at or below 0), and what else to record}."""
 
+    def objection(self, task):
+        """Why it cannot serve on this task, with the fix, or None."""
+        frozen = is_dataclass(self) and self.__dataclass_params__.frozen
+        if not frozen or "seed" not in [f.name for f in fields(self)]:
+            return (
+                f"{type(self).__name__} is not a frozen dataclass with a field `seed`: write @dataclass(frozen=True) above the "
+                "class and `seed: int = 0` in it"
+            )
+        return None
+
+    def variables(self, task, history):
+        """{variable: (dimensions, values)} of what `observe` gave over time; axes without a name are numbered."""
+        found = {}
+        for name, x in history.items():
+            named = self.axes.get(name, ())
+            rest = tuple(f"{name}_{i}" for i in range(1 + len(named), x.ndim))
+            found[name] = (("time", *named, *rest), x)
+        return found
+
+    def coordinates(self, task):
+        """Labels along the dimensions of `variables`: none of its own."""
+        return {}
+
     def spec(self):
         """The class and its fields; JSON-ready if the fields are."""
-        return {"kind": "own", "name": type(self).__name__, **{f.name: getattr(self, f.name) for f in fields(self)}}
+        given = {f.name: getattr(self, f.name) for f in fields(self)}
+        try:
+            json.dumps(given)
+        except TypeError as error:
+            raise SpecError(f"{type(self).__name__} has a field that cannot be written down: {error}.") from None
+        return {"kind": "own", "name": type(self).__name__, **given}
+
+
+def seen(network, weights, task):
+    """What `observe` of a network gives, with its answer, checked."""
+    found = dict(network.observe(weights, task))
+    if missing := [name for name in SEEN if name not in found]:
+        raise SpecError(
+            f"{type(network).__name__}.observe gives no {', '.join(missing)}: stages are read from {', '.join(SEEN)}."
+        )
+    return found

@@ -1,71 +1,214 @@
-"""The transformer as a specification: width, initial scale, bias, seed (docs/mathematics.md §2)."""
+"""The one-layer transformer as a specification, with every option, and its initial weights (docs/mathematics.md §2, §13)."""
 
 import math
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass, fields
+from functools import partial
 
 import numpy as np
 
-from ..checks import flag, real, whole
+from ..checks import flag, one_of, real, seed, whole
 from ..errors import SpecError
+from ..spec import Spec, setting
 
 WIDTH_LIMIT = 10**7  # the start draws 4·m·d numbers; at this width it differs from the mean-field limit by 3e-4
+HEAD_LIMIT = 64
+VALUE_LIMIT = 256
+
+
+def _width(name, value):
+    if value == math.inf:
+        return math.inf
+    return whole(name, value, most=WIDTH_LIMIT, fix="or math.inf for the mean-field limit")
+
+
+def _choice(*choices):
+    return partial(one_of, choices=choices)
 
 
 @dataclass(frozen=True)
-class Transformer:
-    """The symmetric two-headed transformer with ReLU neurons, before training.
+class Transformer(Spec, section="transformer", kind="transformer"):
+    """One layer of attention with ReLU neurons, before training; the defaults are the paper's symmetric two-headed network.
 
-    width       m, rows of W_K and W_Q in each head; math.inf is the mean-field limit
-    omega       ω, scale of the initial W_K, W_Q: entries are N(0, ω²/m)
-    bias        b, fixed
-    tie_values  force w_- = -w_+ (one shared vector, so its gradient is the difference of the heads' gradients)
-    seed        of the initial weights; unused at infinite width
-    dimension   d ≥ the rank of the features; the smallest possible if not given. Only model="full" spends anything on it.
+    width             m, rows of W_K and W_Q in each head; math.inf is the mean-field limit
+    omega             ω, scale of the initial W_K, W_Q: entries are N(0, ω²/m)
+    bias              b
+    tie_values        force w_- = -w_+ (one shared vector, so its gradient is the difference of the heads' gradients)
+    seed              of the initial weights; at infinite width only random values depend on it
+    dimension         d ≥ the rank of the features; the smallest possible if not given. Only model="full" spends anything on it.
+    heads             H; signs alternate, F = Σ_h ± ReLU(z_h), so one head alone cannot answer "−"
+    attention         "product": scores from W_Kᵀ W_Q, both trained; "direct": their product W_KQ is one trained matrix
+    shared_attention  one W_K and W_Q for all heads, each with its own w
+    queries           "mean" over the tokens of an atom, their "sum", or "one": only the task's asking token
+    activation        "relu" or "linear"
+    activate          "after" the queries are averaged, or "before": a neuron for what each query reads
+    values            r values in each head, each with a neuron of its own, and a trained read-out u, from 1/√r
+    value_scale       initial w: entries N(0, value_scale²) instead of 0
+    train_bias        b is trained; one for each neuron
+    offset            F − θ with θ trained from 0: what lets one head answer "−"
+    scaled_scores     scores divided by √m
+    initialisation    "paper": N(0, ω²/m) and w by value_scale; "standard": W_K, W_Q and w all N(0, 1/d)
 
-    Raises SpecError for a width below 1 or above ten million, a negative ω, or numbers that are not finite.
+    Raises SpecError for a width below 1 or above ten million, a negative ω, numbers that are not finite, and options that do
+    not go together.
 
     >>> Transformer(width=math.inf, omega=0.3).mean_field
     True
+    >>> Transformer(width=32, heads=4).head_names
+    ('+1', '-1', '+2', '-2')
     """
 
-    width: float = math.inf
-    omega: float = 0.3
-    bias: float = 0.5
-    tie_values: bool = False
-    seed: int = 0
-    dimension: int | None = None
+    width: float = setting(math.inf, _width)
+    _: KW_ONLY
+    omega: float = setting(0.3, partial(real, least=0, most=1e6, fix="the paper takes 0 < omega < 1"))
+    bias: float = setting(0.5, real)
+    tie_values: bool = setting(False, flag)
+    seed: int = setting(0, seed)
+    dimension: int | None = setting(None, whole)
+    heads: int = setting(2, partial(whole, most=HEAD_LIMIT))
+    attention: str = setting("product", _choice("product", "direct"))
+    shared_attention: bool = setting(False, flag)
+    queries: str = setting("mean", _choice("mean", "sum", "one"))
+    activation: str = setting("relu", _choice("relu", "linear"))
+    activate: str = setting("after", _choice("after", "before"))
+    values: int = setting(1, partial(whole, most=VALUE_LIMIT))
+    value_scale: float = setting(0.0, partial(real, least=0, most=1e6))
+    train_bias: bool = setting(False, flag)
+    offset: bool = setting(False, flag)
+    scaled_scores: bool = setting(False, flag)
+    initialisation: str = setting("paper", _choice("paper", "standard"))
 
-    def __post_init__(self):
-        put = lambda name, value: object.__setattr__(self, name, value)  # noqa: E731 (the dataclass is frozen)
-        if self.width != math.inf:
-            put("width", whole("width", self.width, most=WIDTH_LIMIT, fix="or math.inf for the mean-field limit"))
-        put("omega", real("omega", self.omega, least=0, most=1e6, fix="the paper takes 0 < omega < 1"))
-        put("bias", real("bias", self.bias))
-        flag("tie_values", self.tie_values)
-        put("seed", whole("seed", self.seed, least=0))
-        if self.dimension is not None:
-            put("dimension", whole("dimension", self.dimension))
+    def check(self):
+        if self.tie_values and self.heads != 2:
+            raise SpecError(
+                f"heads = {self.heads} with tie_values: w_- = -w_+ ties two heads; set heads=2 or untie them."
+            )
+        if self.standard and self.value_scale:
+            raise SpecError(
+                f"value_scale = {self.value_scale:g} with initialisation='standard', which draws w from N(0, 1/d): leave "
+                "out value_scale."
+            )
+        if self.values > 1 and not self.value_scale and not self.standard:
+            raise SpecError(
+                f"values = {self.values} with value_scale = 0: neurons that start alike stay alike; set value_scale, for "
+                "example 0.1."
+            )
+        if self.standard and self.mean_field and not self.scaled_scores:
+            raise SpecError(
+                "initialisation='standard' with width = inf: scores of entries N(0, 1/d) grow like √width; set "
+                "scaled_scores=True or a finite width."
+            )
 
     @property
     def mean_field(self):
         """Whether the width is infinite."""
         return self.width == math.inf
 
-    def spec(self):
-        """A JSON-ready description from which `from_spec` builds an equal transformer."""
-        width = "inf" if self.mean_field else self.width
-        return {
-            "width": width,
-            "omega": self.omega,
-            "bias": self.bias,
-            "tie_values": self.tie_values,
-            "seed": self.seed,
-            "dimension": self.dimension,
-        }
+    @property
+    def standard(self):
+        """Whether W_K, W_Q and w are drawn from N(0, 1/d)."""
+        return self.initialisation == "standard"
 
-    @classmethod
-    def from_spec(cls, spec):
-        return cls(**{**spec, "width": math.inf if spec["width"] == "inf" else spec["width"]})
+    @property
+    def head_names(self):
+        """ "+" and "-", numbered where there are more than two."""
+        if self.heads <= 2:
+            return ("+", "-")[: self.heads]
+        return tuple(f"{'+-'[h % 2]}{h // 2 + 1}" for h in range(self.heads))
+
+    def heads_for(self, task):
+        """The names of the heads on a task: this network's, or one for each class under the softmax loss."""
+        return task.heads if task.loss == "softmax" else self.head_names
+
+    def options(self):
+        """The options that differ from the paper's network, by name; numbers that only set the start are not among them."""
+        numbers = ("width", "omega", "bias", "seed", "dimension")
+        plain = {field.name: field.default for field in fields(self) if field.name not in numbers}
+        return {name: getattr(self, name) for name, default in plain.items() if getattr(self, name) != default}
+
+    @property
+    def direct(self):
+        """Whether the scores themselves are trained: by choice, or in the infinite-width limit of scaled standard scores."""
+        return self.attention == "direct" or self._random_limit
+
+    @property
+    def _random_limit(self):
+        return self.mean_field and self.scaled_scores and self.standard
+
+    @property
+    def score_scale(self):
+        """What W_Kᵀ W_Q is multiplied by to give the scores: 1, or 1/√m; 0 where that limit leaves nothing."""
+        if not self.scaled_scores:
+            return 1.0
+        return 0.0 if self.mean_field else self.width**-0.5
+
+    def score_rate(self, d):
+        """What the learning rate is multiplied by where A are the scores themselves, in dimension d (docs/mathematics.md §13).
+
+        Scores divided by √m move like unscaled ones at the rate η/√m (η/m if W_KQ is one matrix). At infinite width with entries
+        N(0, 1/d) that is directly trained scores at the rate 2η/d.
+        """
+        if self._random_limit and self.attention == "product":
+            return 2.0 / d
+        return self.score_scale if self.attention == "product" else self.score_scale**2
+
+    def limit(self):
+        """What becomes of the attention at infinite width where it is not the ordinary mean-field limit: a sentence, or None."""
+        if not self.mean_field or not self.scaled_scores:
+            return None
+        if self.standard and self.attention == "product":
+            return "at infinite width these scores start random and are trained directly, at the rate 2/d."
+        if self.standard:
+            return (
+                "at infinite width these scores start random and are never trained: their rate vanishes like 1/width."
+            )
+        return "at infinite width scores divided by √width vanish and attention stays uniform; use initialisation='standard'."
+
+    attention_weights = ("W_K", "W_Q", "W_KQ")  # what the attention stage of a staged run trains
+
+    @property
+    def no_closure(self):
+        """Why training it does not close on inner products: it does (docs/mathematics.md §3), so None."""
+        return None
+
+    @property
+    def frozen_weights(self):
+        """Names among `start` that are never trained."""
+        return () if self.train_bias else ("bias",)
+
+    def objection(self, task):
+        """Why it cannot serve on this task, with the fix, or None."""
+        if task.loss == "softmax":
+            wanted = {"heads": 2, "tie_values": False, "offset": False}
+            for name, default in wanted.items():
+                if getattr(self, name) != default:
+                    return (
+                        f"{name} = {getattr(self, name)!r}: the softmax loss has one head for each class; leave it out"
+                    )
+        if self.queries == "one" and task.query_index is None:
+            return "queries = 'one': the task does not say which token asks; give FiniteTask(query=…)"
+        return None
+
+    def coordinates(self, task):
+        """Labels along the dimensions of its variables."""
+        return {"head": list(self.heads_for(task))}
+
+    def start(self, task):
+        """Initial weights on a FiniteTask, by name (`weights.start`)."""
+        from . import weights
+
+        return weights.start(self, task)
+
+    def answer(self, weights_by_name, task):
+        """F of every atom (n,), or logits (C, n), from weights (`weights.answer`)."""
+        from . import weights
+
+        return weights.answer(self, weights_by_name, task)
+
+    def observe(self, weights_by_name, task):
+        """The Gram state of weights (`weights.observe`)."""
+        from . import weights
+
+        return weights.observe(self, weights_by_name, task)
 
 
 def embedding(task, dimension=None):
@@ -90,31 +233,75 @@ def embedding(task, dimension=None):
     return Phi
 
 
-def draw_weights(transformer, task, heads=None, deviation=None):
-    """Initial W_K, W_Q, each (head, m, d), entries N(0, ω²/m), or of the standard deviation given; the task's heads unless
-    their number is given.
+def draw_weights(transformer, task):
+    """Initial weights by name: w (H, r, d), W_K and W_Q (a, m, d), a = 1 where heads share one attention, else H.
 
     The first F columns are drawn first, so that d > F changes nothing that training can see.
     """
-    m, heads = transformer.width, len(task.heads) if heads is None else heads
-    Phi = embedding(task, transformer.dimension)
-    d = len(Phi)
+    W_K, W_Q = _keys_and_queries(transformer, task)
+    return {"w": draw_values(transformer, task), "W_K": W_K, "W_Q": W_Q}
+
+
+def _keys_and_queries(transformer, task):
+    m, d = transformer.width, len(embedding(task, transformer.dimension))
+    attentions = 1 if transformer.shared_attention else len(transformer.heads_for(task))
     F = min(d, len(task.features))
     rng = np.random.default_rng(transformer.seed)
-    scale = transformer.omega / math.sqrt(m) if deviation is None else deviation
-    seen = rng.standard_normal((2, heads, m, F))
-    rest = rng.standard_normal((2, heads, m, d - F))
-    W_K, W_Q = scale * np.concatenate([seen, rest], axis=-1)
-    return W_K, W_Q
+    scale = 1 / math.sqrt(d) if transformer.standard else transformer.omega / math.sqrt(m)
+    seen = rng.standard_normal((2, attentions, m, F))
+    rest = rng.standard_normal((2, attentions, m, d - F))
+    return scale * np.concatenate([seen, rest], axis=-1)
+
+
+def draw_values(transformer, task):
+    """Initial w (H, r, d), from a stream of its own, so that random values leave W_K and W_Q as they were."""
+    d, H, r = len(embedding(task, transformer.dimension)), len(transformer.heads_for(task)), transformer.values
+    scale = 1 / math.sqrt(d) if transformer.standard else transformer.value_scale
+    if not scale:
+        return np.zeros((H, r, d))
+    w = scale * np.random.default_rng([transformer.seed, 1]).standard_normal((H, r, d))
+    if transformer.tie_values:
+        w[1] = -w[0]
+    return w
+
+
+def others(transformer, task):
+    """Initial values of what is trained beside w and the attention: bias (H, r), read_out (H, r), offset (), where they are."""
+    H, r = len(transformer.heads_for(task)), transformer.values
+    found = {"bias": np.full((H, r), transformer.bias)} if transformer.train_bias else {}
+    if r > 1:
+        found["read_out"] = np.full((H, r), 1 / math.sqrt(r))
+    if transformer.offset:
+        found["offset"] = np.zeros(())
+    return found
 
 
 def start(transformer, task):
-    """The initial Gram state of each head in feature coordinates: w (H, F), A, G_K, G_Q (H, F, F) (docs/mathematics.md §3)."""
-    F, H = len(task.features), len(task.heads)
-    if transformer.mean_field:
-        G = np.broadcast_to(transformer.omega**2 * task.gram, (H, F, F)).copy()
-        return {"w": np.zeros((H, F)), "A": np.zeros((H, F, F)), "G_K": G, "G_Q": G.copy()}
+    """The initial Gram state in feature coordinates: w (H, r, F), A, G_K, G_Q (a, F, F), and `others` (docs/mathematics.md §3).
+
+    A holds the scores: where these are divided by √m, so are G_K and G_Q. With directly trained scores there are no G_K and G_Q,
+    and A starts as that of the product network.
+    """
     Phi = embedding(task, transformer.dimension)
-    W_K, W_Q = (W @ Phi for W in draw_weights(transformer, task))
-    inner = lambda X, Y: np.einsum("hmi,hmj->hij", X, Y)  # noqa: E731
-    return {"w": np.zeros((H, F)), "A": inner(W_K, W_Q), "G_K": inner(W_K, W_K), "G_Q": inner(W_Q, W_Q)}
+    state = {"w": draw_values(transformer, task) @ Phi, **others(transformer, task)}
+    attentions = 1 if transformer.shared_attention else len(transformer.heads_for(task))
+    F = len(task.features)
+    if not transformer.mean_field:
+        K, Q = (W @ Phi for W in _keys_and_queries(transformer, task))
+        parts = {"A": inner(K, Q)} if transformer.direct else {"A": inner(K, Q), "G_K": inner(K, K), "G_Q": inner(Q, Q)}
+        scale = transformer.score_scale
+        return state | (parts if scale == 1 else {name: scale * X for name, X in parts.items()})
+    state["A"] = np.zeros((attentions, F, F))
+    if transformer.direct:
+        if transformer.standard:  # A(0)/√m of m rows N(0, 1/d) is Gaussian, Φᵀ N Φ with entries of variance 1/d²
+            d = len(Phi)
+            drawn = np.random.default_rng([transformer.seed, 2]).standard_normal((attentions, d, d)) / d
+            state["A"] = Phi.T @ drawn @ Phi
+        return state
+    G = np.broadcast_to(transformer.score_scale * transformer.omega**2 * task.gram, (attentions, F, F)).copy()
+    return {**state, "G_K": G, "G_Q": G.copy()}
+
+
+def inner(X, Y):
+    """XᵀY of every head: (a, F, F) from (a, m, F) twice."""
+    return np.einsum("hmi,hmj->hij", X, Y)

@@ -1,16 +1,18 @@
 """A standard transformer as a specification: multi-head attention, MLP, residuals, layer norm (docs/mathematics.md §13)."""
 
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
+from functools import partial
 
-from ..checks import flag, whole
+from ..checks import flag, seed, whole
 from ..errors import SpecError
+from ..spec import Spec, setting
 
 LAYER_LIMIT = 16
 SIZE_LIMIT = 1024
 
 
 @dataclass(frozen=True)
-class Vanilla:
+class Vanilla(Spec, section="transformer", kind="vanilla"):
     """A pre-norm transformer encoder with ReLU MLPs, mean over tokens and a linear read-out; nothing of the paper's symmetry.
 
     layers      blocks of attention and MLP, each added to the residual stream
@@ -27,34 +29,67 @@ class Vanilla:
     8
     """
 
-    layers: int = 1
-    heads: int = 2
-    width: int = 16
-    mlp_width: int = 32
-    layer_norm: bool = True
-    seed: int = 0
+    layers: int = setting(1, partial(whole, most=LAYER_LIMIT))
+    heads: int = setting(2, partial(whole, most=SIZE_LIMIT))
+    width: int = setting(16, partial(whole, most=SIZE_LIMIT))
+    mlp_width: int = setting(32, partial(whole, most=SIZE_LIMIT))
+    layer_norm: bool = setting(True, flag)
+    seed: int = setting(0, seed)
 
     mean_field = False
+    no_closure = (
+        "its layers, embedding and norms feed each other, so training does not close on inner products of features"
+    )
+    attention_weights = ()
+    frozen_weights = ()
 
-    def __post_init__(self):
-        put = lambda name, value: object.__setattr__(self, name, value)  # noqa: E731 (the dataclass is frozen)
-        put("layers", whole("layers", self.layers, most=LAYER_LIMIT))
-        for name in ("heads", "width", "mlp_width"):
-            put(name, whole(name, getattr(self, name), most=SIZE_LIMIT))
+    def check(self):
         if self.width % self.heads:
             raise SpecError(f"width = {self.width} with heads = {self.heads}: expected a multiple of the heads.")
-        flag("layer_norm", self.layer_norm)
-        put("seed", whole("seed", self.seed, least=0))
 
     @property
     def head_width(self):
         """Rows of each head's keys and queries."""
         return self.width // self.heads
 
-    def spec(self):
-        """A JSON-ready description from which `from_spec` builds an equal network."""
-        return {"kind": "vanilla", **asdict(self)}
+    def objection(self, task):
+        """It serves on every listed task."""
+        return None
 
-    @classmethod
-    def from_spec(cls, spec):
-        return cls(**{key: value for key, value in spec.items() if key != "kind"})
+    def start(self, task):
+        """Initial weights on a FiniteTask."""
+        return self._on(task).start(self)
+
+    def answer(self, weights, task):
+        """F of every atom (n,), or logits (C, n)."""
+        return self._on(task).forward(weights)[0]
+
+    def observe(self, weights, task):
+        """What stage detection and the probes read (`vanilla_network`)."""
+        return self._on(task).observe(weights)
+
+    def variables(self, task, history):
+        """w, A and z as docs/mathematics.md §13 defines them, the attention between identifiers and signals, and the probes."""
+        from .probes import answer_probe, identifier_attention, signal_probes
+
+        classes = ("class",) if task.loss == "softmax" else ()
+        signals, _ = signal_probes(task, history["stream"])
+        return {
+            "w": (("time", *classes, "feature"), history["w"]),
+            "A": (("time", "layer", "atom", "head", "key_token", "query_token"), history["A"]),
+            "z": (("time", "layer", "atom"), history["z"]),
+            "attention": (("time", "layer", "head", "pair"), identifier_attention(task, history["A"])),
+            "probe_signal": (("time", "depth", "signal"), signals),
+            "probe_answer": (("time", "depth"), answer_probe(task, history["stream"])),
+        }
+
+    def coordinates(self, task):
+        """Labels along the dimensions of `variables`."""
+        from .probes import PAIRS
+
+        return {"pair": list(PAIRS), "signal": [name for name in task.features if name.startswith("v")]}
+
+    def _on(self, task):
+        from .vanilla_network import VanillaNetwork
+
+        return VanillaNetwork(task, self)

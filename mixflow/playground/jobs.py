@@ -10,11 +10,10 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 
-from ..dataset import build
+from ..engines import choose
 from ..errors import MixflowError, SpecError
-from ..running.choose import choose
-from ..running.constructed import constructed
-from ..training import train
+from ..runs.constructed import constructed
+from ..runs.train import train
 from . import views
 from .frames import encode
 
@@ -115,7 +114,7 @@ class _Stream:
         self.job, self.began = job, began
         self.spec = job.request.spec()
         self.model = None if job.request.constructed else choose(*self.spec).name
-        self.times, self.histories, self.sent = [], [], []
+        self.times, self.datasets, self.sent = [], [], []
         self.next, self.making = 0.0, None
 
     def begin(self):
@@ -136,29 +135,30 @@ class _Stream:
         if time.perf_counter() - self.began > SECONDS:
             raise TooLong(f"the run took longer than {SECONDS} s: take fewer steps, a smaller K or infinite width.")
 
-    def on_save(self, times, history):
+    def on_save(self, times, dataset):
         self.progress(0, 0)
         self.times.append(times)
-        self.histories.append(history)
+        self.datasets.append(dataset)
         if self.making is not None and not self.making.done():
             return
         if sum(map(len, self.times)) >= 2 and time.perf_counter() > self.next:
             self._check()
-            self.making = self.maker.submit(self._chunk, self.times, self.histories)
-            self.times, self.histories = [], []
+            self.making = self.maker.submit(self._chunk, self.times, self.datasets)
+            self.times, self.datasets = [], []
 
     def _check(self):
         """Raise what making the last frame raised."""
         if self.making is not None:
             self.making.result()
 
-    def _chunk(self, times, histories):
+    def _chunk(self, times, datasets):
         began = time.perf_counter()
         times = np.concatenate(times)
-        history = {name: np.concatenate([h[name] for h in histories]) for name in histories[0]}
-        data = _build(self.spec, self.model, times, history)
-        header = {"key": self.job.key, **({} if self.sent else {"names": views.names(data, self.spec[0])})}
-        self.job.say(encode("chunk", header, views.series(data)))
+        stretches = [dataset() for dataset in datasets]
+        parts = [views.series(data) for data in stretches]
+        arrays = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
+        header = {"key": self.job.key, **({} if self.sent else {"names": views.names(stretches[0], self.spec[0])})}
+        self.job.say(encode("chunk", header, arrays))
         self.sent.append(times)
         now = time.perf_counter()
         self.next = now + max(PAUSE, (now - began) / SHARE)
@@ -184,14 +184,6 @@ class _Stream:
             **views.facts(run),
         }
         return encode("done", header, arrays)
-
-
-def _build(spec, model, times, history):
-    """The dataset of a stretch of saves, by way of a power of two of them: each new length costs a compilation with many K."""
-    spare = (1 << max(5, (len(times) - 1).bit_length())) - len(times)
-    longer = lambda x: np.concatenate([x, np.repeat(x[-1:], spare, axis=0)])  # noqa: E731
-    data = build(*spec, model, {name: longer(x) for name, x in history.items()}, time=longer(times))
-    return data.isel(time=slice(len(times)))
 
 
 def _until(method):

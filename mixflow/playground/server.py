@@ -14,7 +14,7 @@ from starlette.routing import Mount, Route, WebSocketRoute
 from starlette.staticfiles import StaticFiles
 
 from ..errors import MixflowError, SpecError
-from ..store import packed
+from ..runs.files import packed
 from . import page
 from .bundle import STATIC
 from .frames import encode

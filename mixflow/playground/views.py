@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from ..measure.floor import Samples
 from ..plot.run import attention_lines
+from ..tasks.floor import Samples
 from ..tasks.symmetry import atom_types
 
 OFF, ON, SLIDING = 0, 1, 2

@@ -3,7 +3,7 @@
 import threading
 
 from ..errors import MixflowError
-from ..training import train
+from ..runs.train import train
 from .requests import Request
 
 # Descent is computed in the page itself. Short runs: only their programs are wanted.

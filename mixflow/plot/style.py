@@ -98,7 +98,7 @@ def save(figure, path, kinds=("svg", "pdf", "png")):
 
     from matplotlib import rc_context
 
-    from ..store import write_whole
+    from ..sealed import write_whole
 
     written = []
     for kind in kinds:

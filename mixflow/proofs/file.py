@@ -11,7 +11,7 @@ from fractions import Fraction
 import numpy as np
 
 from ..errors import SpecError, StoreError
-from ..store import write_whole
+from ..sealed import write_whole
 from .approximate import OPEN, QUANTUM_BITS, TICK, TICK_BITS, Piece
 from .intervals import Interval
 from .tube import Tube

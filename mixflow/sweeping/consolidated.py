@@ -10,9 +10,9 @@ import os
 import numpy as np
 
 from .. import sealed
+from ..engines import choose
 from ..errors import StoreError
-from .fields import make
-from .trajectories import coordinate, dimensions
+from .fields import build
 
 
 def consolidate(result):
@@ -62,7 +62,8 @@ def _write_series(result, g, path):
     if not count:
         return
     plan = result.plan
-    task = make("task", plan.job(plan.first[g])["task"])
+    engine = choose(*build(plan.sweep.settings(plan.positions(plan.first[g])[0])))
+    dimensions, labels = engine.variables(), engine.coordinates()
     with h5netcdf.File(path, "a") as file:
         group = file.create_group(f"group_{g}")
         along = "time" if shared else "save"
@@ -83,9 +84,9 @@ def _write_series(result, g, path):
                     continue
                 x = part[f"series_{name}"]
                 if name not in group.variables:
-                    extra = dimensions(name, task, plan.groups[g].engine)
-                    for dim in extra:
-                        _write_coordinate(group, dim, coordinate(dim, task))
+                    extra = () if dimensions[name] == "time" else dimensions[name][1:]
+                    for dim, size in zip(extra, x.shape[2:], strict=True):
+                        _write_coordinate(group, dim, labels.get(dim, range(size)))
                     group.create_variable(name, ("run", along, *extra), np.float64, fillvalue=np.nan)
                 group.variables[name][rows, : x.shape[1]] = x
             at = rows.stop
@@ -98,4 +99,4 @@ def _write_coordinate(group, dim, labels):
     if dim in group.dimensions:
         return
     group.dimensions[dim] = len(labels)
-    group.create_variable(dim, (dim,), h5py.string_dtype(), data=np.array(labels, object))
+    group.create_variable(dim, (dim,), h5py.string_dtype(), data=np.array([str(label) for label in labels], object))

@@ -8,13 +8,12 @@ import math
 import numpy as np
 
 from ..checks import nearest, one_of
+from ..engines import MODELS
 from ..errors import SpecError
 from ..methods import GradientDescent, GradientFlow, Optimizer, ThreeStage, method_from_spec
 from ..networks.specs import network_from_spec
 from ..networks.transformer import Transformer
 from ..networks.vanilla import Vanilla
-from ..networks.variant import Variant
-from ..running import MODELS
 from ..tasks import FiniteTask, Mixture, NoisyMixture, Sample, task_from_spec, variants
 
 SECTIONS = ("task", "transformer", "method")
@@ -22,7 +21,7 @@ SECTIONS = ("task", "transformer", "method")
 RECIPES = {name: getattr(variants, name) for name in variants.__all__ if name != "NoisyMixture"}
 KINDS = {
     "task": {"mixture": Mixture, "sample": Sample, "finite": FiniteTask, "noisy": NoisyMixture, **RECIPES},
-    "transformer": {"transformer": Transformer, "variant": Variant, "vanilla": Vanilla},
+    "transformer": {"transformer": Transformer, "vanilla": Vanilla},
     "method": {"descent": GradientDescent, "flow": GradientFlow, "three-stage": ThreeStage, "optimizer": Optimizer},
 }
 DEFAULT_KIND = {"task": "mixture", "transformer": "transformer", "method": "descent"}
@@ -46,8 +45,7 @@ def complete(section, given, moving=None, name=None):
         raise SpecError(f"{where} = {given!r}: expected a table of fields.")
     given = {key: plain(value) for key, value in given.items() if key != "checksum"}
     kind = one_of(f"{where}.kind", given.pop("kind", DEFAULT_KIND[section]), tuple(KINDS[section]))
-    if kind != "transformer":  # whose spec names no kind
-        given = {"kind": kind, **given}
+    given = {"kind": kind, **given}
     defaults = _defaults(KINDS[section][kind])
     for field in given:
         if field != "kind" and field not in defaults:
@@ -69,8 +67,6 @@ def complete(section, given, moving=None, name=None):
 
 def _defaults(maker):
     """{field: default, or MISSING} of a class or of a function of `mf.variants`."""
-    if maker is Variant:  # its spec holds the transformer's fields beside its own
-        return {name: value for name, value in Variant().spec().items() if name != "kind"}
     if maker is Optimizer:  # "kind" tells the methods apart, so its spec has the rule under another name
         fields = {field.name: field.default for field in dataclasses.fields(Optimizer)}
         return {"rule": fields.pop("kind"), **fields}
@@ -93,10 +89,6 @@ def make(section, spec):
         if spec["kind"] == "sample" and not isinstance(inner, Mixture):
             raise SpecError(f"task.task of kind {spec['task']['kind']!r}: samples are drawn from a mixture only.")
         spec = {**spec, "task": inner if spec["kind"] in RECIPES else inner.spec()}
-    if spec.get("kind") == "three-stage" and spec["method"]["kind"] not in ("descent", "flow"):
-        raise SpecError(
-            f"method.method of kind {spec['method']['kind']!r}: stages are trained by descent or flow only."
-        )
     try:
         if spec.get("kind") in RECIPES:
             return RECIPES[spec["kind"]](**{name: value for name, value in spec.items() if name != "kind"})

@@ -14,10 +14,10 @@ from functools import cached_property
 import numpy as np
 
 from ..checks import one_of
+from ..engines import choose
 from ..errors import SpecError
-from ..running.choose import choose
+from ..runs.schema import LONG_NAMES
 from .fields import STEPWISE, build, plain
-from .trajectories import DIMENSIONS, PLAIN, REDUCED
 
 MOST_GROUPS = 100_000
 BATCH_SECONDS = 1.0  # long against the 10 ms a batch costs to send and write, short against what a crash may lose
@@ -150,7 +150,7 @@ def _groups(sweep):
         chosen = [indices[:1] if a in same else indices for a, indices in enumerate(chosen)]
         runs = math.prod(len(indices) for indices in chosen)
         packed = engine.lanes if settings["method"]["kind"] in STEPWISE else 1
-        nominal = nominal_seconds(engine, task, method) / packed
+        nominal = nominal_seconds(engine, method) / packed
         saves, each = saves_of(method), series_size(sweep.output["series"], task)
         batch = sweep.output["batch"] or _batch_runs(packed, runs, nominal, saves * each)
         yield Group(tuple(chosen), engine.name, packed, batch, nominal, saves, each, _label(settings, engine), same)
@@ -192,14 +192,10 @@ def _signature(name, value, by_shape):
 
 def _width_matters(sweep):
     """Whether some run stores every weight: only then does its program depend on width and dimension."""
-    if "kind" in sweep.base["transformer"] or sweep.base["method"]["kind"] == "optimizer":
-        return True
-    asked = {"model": sweep.base["model"], "method.batch_size": sweep.base["method"].get("batch_size")}
-    if asked["model"] == "full" or asked["method.batch_size"] is not None:
+    if sweep.base["transformer"]["kind"] != "transformer" or sweep.base["method"]["kind"] == "optimizer":
         return True
     moving = {name: column for axis in sweep.axes for name, column in axis.columns.items()}
-    values = {name: column.values for name, column in moving.items() if name in asked}
-    return "full" in values.get("model", ()) or any(x is not None for x in values.get("method.batch_size", ()))
+    return sweep.base["model"] == "full" or ("model" in moving and "full" in moving["model"].values)
 
 
 def _batch_runs(lanes, runs, nominal, bytes_each):
@@ -211,43 +207,25 @@ def _batch_runs(lanes, runs, nominal, bytes_each):
 
 
 def _check_output(output, engine):
-    """Refuse measurements that nobody knows, or that need feature coordinates of a network or task that has none."""
-    for name in output["series"]:
-        one_of("output.series", name, (*PLAIN, *DIMENSIONS))
-    if engine.name in REDUCED:
-        return
-    if "separation" in output["reductions"]:
+    """Refuse measurements that nobody knows, or that this network does not have."""
+    if "separation" in output["reductions"] and engine.network.no_closure is not None:
         raise SpecError(
-            f"output.reductions has 'separation', which the model {engine.name!r} does not offer: leave it out."
+            f"output.reductions has 'separation', which a {type(engine.network).__name__} does not offer: leave it out."
         )
     for name in output["series"]:
-        if name not in PLAIN:
-            raise SpecError(
-                f"output.series has {name!r}, but of the model {engine.name!r} a sweep keeps {', '.join(PLAIN)}: train a "
-                "single run for the rest."
-            )
+        if name not in LONG_NAMES:  # a group that does not measure it leaves it out
+            one_of("output.series", name, tuple(engine.variables()))
 
 
-def nominal_seconds(engine, task, method):
+def nominal_seconds(engine, method):
     """Rough time of one call of the engine (all its lanes) on a nominal core; only sizes batches and orders groups."""
     inner = getattr(method, "method", method)
     steps = getattr(inner, "steps", None)
     if steps is None:  # the flow: some thousand evaluations, more with more atoms
-        return 0.1 * _size(engine, task)
+        return 0.1 * max(1.0, engine.work())
     if inner is not method:  # stages end at events: their length is known only afterwards
         steps = 100_000
-    return 1e-3 + 5e-6 * steps * _size(engine, task)
-
-
-def _size(engine, task):
-    """Arithmetic of one step, in units of K = 2."""
-    if engine.name == "symmetric":
-        return max(1.0, engine.room / 8)
-    if hasattr(task, "tokens"):  # a token of its own at every place of every sample
-        samples, length, dimension = task.tokens.train.tokens.shape
-        return max(1.0, samples * length**2 * dimension / 288)
-    atoms, types = task.population().count.shape
-    return max(1.0, atoms * types**2 / 288) * (1 if engine.name == "gram" else 20)
+    return 1e-3 + 5e-6 * steps * max(1.0, engine.work())
 
 
 def saves_of(method):

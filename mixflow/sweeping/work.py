@@ -15,12 +15,12 @@ import numpy as np
 
 from ..errors import MixflowError
 from ..jaxed import in_float64
-from ..measure.floor import Samples, above_least
 from ..measure.seeds import BOUNDARIES
 from ..measure.separability import deciding, feature_margin
 from ..measure.stages import detect
 from ..measure.trajectory import Trajectory
 from ..tasks import FiniteTask
+from ..tasks.floor import Samples, above_least
 from .trajectories import trajectories
 
 _seen = set()  # programs that this process has compiled

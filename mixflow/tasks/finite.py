@@ -161,6 +161,11 @@ class FiniteTask(Spec, section="task", kind="finite"):
         return tuple(map(str, range(int(self.labels.max()) + 1))) if self.loss == "softmax" else ("+", "-")
 
     @property
+    def unlisted(self):
+        """Why its atoms cannot be listed one by one: they can, so None."""
+        return None
+
+    @property
     def length(self):
         """(n,) the number of tokens L of each atom."""
         return self.count.sum(axis=1)

@@ -60,6 +60,17 @@ class Mixture(Spec, section="task", kind="mixture"):
         """Whether the K·2^K atoms are few enough to be listed one by one."""
         return self.classes <= 30 and self.classes * 2**self.classes <= ATOM_LIMIT
 
+    @property
+    def unlisted(self):
+        """Why its atoms cannot be listed one by one, with the fix, or None."""
+        if self.listable:
+            return None
+        K = self.classes
+        return (
+            f"classes = {K} has {K}·2^{K} atoms, above the limit of {ATOM_LIMIT} that can be listed (K ≤ 8); use width=inf "
+            "with uniform priors, which trains any K with model='symmetric'"
+        )
+
     def population(self):
         """All K·2^K atoms (k, s) with their probabilities, as a FiniteTask."""
         atoms, K = self.all_atoms(), self.classes
@@ -69,11 +80,8 @@ class Mixture(Spec, section="task", kind="mixture"):
     def all_atoms(self):
         """Every (k, s), class index and signs; a SpecError where they are too many to list."""
         K = self.classes
-        if not self.listable:
-            raise SpecError(
-                f"classes = {K} has {K}·2^{K} atoms, above the limit of {ATOM_LIMIT} that can be listed (K ≤ 8); "
-                "use width=inf with uniform priors, which trains any K with model='symmetric'."
-            )
+        if self.unlisted:
+            raise SpecError(f"{self.unlisted}.")
         return [(k, s) for k in range(K) for s in itertools.product((1.0, -1.0), repeat=K)]
 
     def finite(self, atoms, probabilities, held_out=None):

@@ -138,6 +138,8 @@ class Mnist(Spec, section="task", kind="mnist"):
             hard=label * s.sum(axis=1) <= 0,
         )
 
+    unlisted = "every token of it is a vector of its own, so there is no list of features; use a Transformer and GradientDescent"
+
     def population(self):
         """The token arrays."""
         return self.tokens

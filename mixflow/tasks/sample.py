@@ -90,6 +90,11 @@ class Sample(Spec, section="task", kind="sample"):
         atoms = [(int(row[0]), tuple(-row[1:])) for row in rows]
         return self.task.finite(atoms, weight[0], weight[1])
 
+    @property
+    def unlisted(self):
+        """Why its atoms cannot be listed one by one: they can, so None."""
+        return None
+
     def population(self):
         """The distinct samples with their frequency in the training part (and, in `held_out`, in the other), as a FiniteTask."""
         return self._finite

@@ -1,6 +1,6 @@
 """A task as arrays of token vectors: the form for tokens that are not finitely many features, such as images."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -138,6 +138,18 @@ class Tokens:
             held_out=tested,
             watched=self.features,
         )
+
+    def in_span(self):
+        """The same tokens in orthonormal coordinates of the span of the training tokens; held-out ones are projected on it."""
+        _, size, basis = np.linalg.svd(self.train.rows, full_matrices=False)
+        basis = basis[size > 1e-12 * size[0]]  # (rank, d)
+        if len(basis) == self.dimension:
+            return self
+
+        def seen(part):
+            return part and replace(part, vectors=tuple(x @ basis.T for x in part.vectors))
+
+        return replace(self, train=seen(self.train), test=seen(self.test), directions=self.directions @ basis.T)
 
     @classmethod
     def of(cls, task, vectors):

@@ -198,9 +198,12 @@ def decide(name, data, task, transformer):
 
 def check(run):
     """All claims about a run, and its certificate if it is a flow."""
-    if (kind := run.spec["transformer"].get("kind")) is not None:
+    kind = run.spec["transformer"]["kind"]
+    changed = sorted(set(run.transformer.options()) - {"tie_values"}) if kind == "transformer" else [kind]
+    if changed:
         raise mf.SpecError(
-            f"the run trained a {kind}: expected the paper's network, which the claims are about; see run.stages."
+            f"the run trained another network ({', '.join(changed)}): expected the paper's, which the claims are about; see "
+            "run.stages."
         )
     checks = [decide(name, run.dataset, run.task, run.transformer) for name in CLAIMS]
     proof = run.certificate

@@ -74,6 +74,8 @@ class NoisyMixture(Spec, section="task", kind="noisy"):
             hard=clean.hard[which],
         )
 
+    unlisted = "every token of it is a vector of its own, so there is no list of features; use a Transformer and GradientDescent"
+
     def population(self):
         """The token arrays."""
         return self.tokens

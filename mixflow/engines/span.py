@@ -17,49 +17,76 @@ import numpy as np
 
 from ..errors import SpecError
 from ..jaxed import jax
+from .base import Engine
+from .series import token_coordinates, token_series
 
 HEADS = 2
 
 
-class TokenModel:
-    """Full-batch descent on w (2, d), W_K and W_Q (2, m, d) for a task in the form of `Tokens`.
+class Span(Engine):
+    """Full-batch descent on w (2, d), W_K and W_Q (2, m, d) for a task of token vectors, the paper's network.
 
     Columns of W: the m keys of head +, of head -, the m queries of each, then w of each: P = 2·(2m + 1).
     """
 
-    name = "tokens"
+    name = "full"
+    vectors_only = True
     lanes = 1
 
-    def __init__(self, tokens, tie_values=False):
-        self.tokens, self.tie_values = tokens, tie_values
+    def __init__(self, task, network, method):
+        super().__init__(task, network, method)
+        self.tokens = task.tokens
+
+    @classmethod
+    def objection(cls, task, network, method):
+        """Why not: it is the paper's network, of finite width, by plain descent on the full batch."""
+        if not hasattr(task, "tokens"):
+            return "it is for tokens that are vectors of their own, such as images"
+        if network.no_closure is not None or method.inner.no_closure is not None:
+            return f"a {type(network).__name__} by {type(method).__name__} needs a list of features, but every token is its own"
+        if network.mean_field:
+            return "width = inf: infinitely many weights cannot be stored; leave model out"
+        if method.flows:
+            return "every weight has no gradient flow, only the reduction has; leave model out"
+        if getattr(method.inner, "batch_size", None) is not None:
+            return "it trains on the full batch; leave out batch_size"
+        if changed := {name for name in network.options() if name != "tie_values"}:
+            return f"it has the paper's network only, without {', '.join(sorted(changed))}"
+        if network.dimension not in (None, task.tokens.dimension):
+            return f"dimension = {network.dimension}: the tokens have {task.tokens.dimension} coordinates; leave it out"
+        return None
+
+    @classmethod
+    def apt(cls, task, network, method):
+        """Token vectors at finite width."""
+        return hasattr(task, "tokens") and not network.mean_field and not method.flows
+
+    def work(self):
+        """A token of its own at every place of every sample."""
+        samples, length, dimension = self.tokens.train.tokens.shape
+        return samples * length**2 * dimension / 288
 
     @property
     def key(self):
         """What the compiled program depends on: shapes only, so that runs with other images and signs share it."""
         t = self.tokens
-        return self.name, self.tie_values, t.train.sizes, t.test and t.test.sizes, len(t.features)
+        return "span", self.network.tie_values, t.train.sizes, t.test and t.test.sizes, len(t.features)
 
-    def start(self, transformer):
+    def start(self, network):
         """Initial weights: W_K, W_Q (2, m, d) with entries N(0, ω²/m), w = 0."""
-        if transformer.mean_field:
-            raise SpecError(
-                "width = inf: weights on images must be stored, so the width is finite; set it, for example 64."
-            )
         d = self.tokens.dimension
-        if transformer.dimension not in (None, d):
-            raise SpecError(f"dimension = {transformer.dimension}: the tokens have {d} coordinates; leave it out.")
-        rng = np.random.default_rng(transformer.seed)
-        scale = transformer.omega / math.sqrt(transformer.width)
-        W_K, W_Q = scale * rng.standard_normal((2, HEADS, transformer.width, d))
+        rng = np.random.default_rng(network.seed)
+        scale = network.omega / math.sqrt(network.width)
+        W_K, W_Q = scale * rng.standard_normal((2, HEADS, network.width, d))
         return {"w": np.zeros((HEADS, d)), "W_K": W_K, "W_Q": W_Q}
 
-    def parameters(self, transformers, eta_w, eta_A):
+    def parameters(self, networks, eta_w, eta_A):
         """Arrays the step reads besides the state; a rate of zero freezes that part of the model."""
-        (transformer,) = transformers
+        (network,) = networks
         t = self.tokens
         found = {
-            "bias": np.array(transformer.bias),
-            "eta": np.append(np.full(2 * HEADS * transformer.width, eta_A[0]), np.full(HEADS, eta_w[0])),  # (P,)
+            "bias": np.array(network.bias),
+            "eta": np.append(np.full(2 * HEADS * network.width, eta_A[0]), np.full(HEADS, eta_w[0])),  # (P,)
             "gram": self._rows() @ t.train.rows.T,  # (N + N' + F, N): training vectors, held-out vectors, directions
             "train": {"index": t.train.index.T, "sign": t.train.sign.T},  # (L, n)
             "labels": t.train.labels,
@@ -76,15 +103,38 @@ class TokenModel:
         W = np.concatenate([state["W_K"].reshape(-1, d), state["W_Q"].reshape(-1, d), state["w"]]).T
         return {"C": np.zeros((sum(self.tokens.train.sizes), W.shape[1])), "W": W, "base": self._rows() @ W}
 
-    def unstack(self, saved, lane):
-        """The history of the only lane."""
-        return saved
-
-    def final(self, state):
-        """The weights W(0) + X C: w (2, d), W_K and W_Q (2, m, d)."""
+    def weights(self, state):
+        """W(0) + X C: w (2, d), W_K and W_Q (2, m, d)."""
+        if "C" not in state:
+            return state
         W = (np.asarray(state["W"]) + self.tokens.train.rows.T @ np.asarray(state["C"])).T
         W_K, W_Q = W[:-HEADS].reshape(2, HEADS, -1, self.tokens.dimension)
         return {"w": W[-HEADS:], "W_K": W_K, "W_Q": W_Q}
+
+    def final(self, state):
+        """The weights."""
+        dims = {
+            "w": ("head", "coordinate"),
+            "W_K": ("head", "neuron", "coordinate"),
+            "W_Q": ("head", "neuron", "coordinate"),
+        }
+        return {f"final_{name}": (dims[name], x) for name, x in self.weights(state).items()}
+
+    def resume(self, dataset):
+        """The weights after the last step."""
+        if "final_w" not in dataset:
+            raise SpecError(
+                "the run ended before its last state could be kept, so it cannot be continued: train again."
+            )
+        return {name: dataset[f"final_{name}"].values for name in ("w", "W_K", "W_Q")}
+
+    def measure(self, history, network, listed=None):
+        """The dataset's variables, averaged over training samples, held-out ones beside them (docs/schema.md)."""
+        return token_series(self.task, network, history)
+
+    def coordinates(self, listed=None):
+        """Labels of heads and watched directions."""
+        return token_coordinates(self.task, self.network)
 
     def observe(self, state, parameters):
         """w, A, G_K, G_Q between the watched directions; z (2, n) of the training samples, z_test of the held-out ones.
@@ -94,13 +144,16 @@ class TokenModel:
         jnp, F = jax().numpy, len(self.tokens.features)
         Y = state["base"] + parameters["gram"] @ state["C"]
         K, Q, w = (jnp.stack(x) for x in zip(*(_head(Y[-F:], h) for h in range(HEADS))))
-        inner = lambda X, Z: jnp.einsum("him,hjm->hij", X, Z)  # noqa: E731
+
+        def inner(X, Z):
+            return jnp.einsum("him,hjm->hij", X, Z)
+
         N = len(state["C"])
         z = preactivation(Y[:N], self.tokens.train.sizes, **parameters["train"], bias=parameters["bias"])
-        seen = {"w": w, "A": inner(K, Q), "G_K": inner(K, K), "G_Q": inner(Q, Q), "z": z}
+        seen = {"w": w[:, None], "A": inner(K, Q), "G_K": inner(K, K), "G_Q": inner(Q, Q), "z": z[:, None]}
         if self.tokens.test:
             held = preactivation(Y[N:-F], self.tokens.test.sizes, **parameters["test"], bias=parameters["bias"])
-            seen["z_test"] = held
+            seen["z_test"] = held[:, None]
         return seen
 
     def step(self, i, state, parameters):
@@ -109,7 +162,7 @@ class TokenModel:
         N = len(C)
         Y = state["base"][:N] + parameters["gram"][:N] @ C
         g = jax().grad(self.loss)(Y, parameters)
-        if self.tie_values:
+        if self.network.tie_values:
             shared = g[:, -2:-1] - g[:, -1:]
             g = jnp.concatenate([g[:, :-HEADS], shared, -shared], axis=1)
         return {**state, "C": C - parameters["eta"] * g}

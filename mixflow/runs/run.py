@@ -1,18 +1,22 @@
-"""One run, one labelled dataset, one netCDF file: named dimensions, full provenance, a checksum verified on load."""
+"""One run: the labelled dataset, its stages, events, weights, files."""
 
 import functools
 import json
-import warnings
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-from . import display, sealed
-from .dataset import SCHEMA_VERSION, expanded
-from .errors import SpecError, StoreError
-from .methods import method_from_spec
-from .networks.specs import network_from_spec
-from .sealed import make_folder, write_whole  # noqa: F401 (other rooms take them from here)
-from .tasks import task_from_spec
+from .. import display
+from ..engines import choose
+from ..errors import SpecError
+from ..jaxed import in_float64
+from ..methods import method_from_spec
+from ..networks.specs import network_from_spec
+from ..tasks import task_from_spec
+from .files import save
+from .schema import labelled
+
+if TYPE_CHECKING:
+    import xarray
 
 
 class Event(NamedTuple):
@@ -42,7 +46,7 @@ class Run:
     (('time', 'head', 'key', 'query'), (3, 2, 4, 4))
     """
 
-    dataset: object
+    dataset: "xarray.Dataset"
 
     def _repr_html_(self):
         return display.run(self)
@@ -60,25 +64,30 @@ class Run:
         """The full specification, a dictionary: task, transformer, method, model."""
         return json.loads(self.dataset.attrs["spec"])
 
-    @property
+    @functools.cached_property
     def task(self):
         """The task that was trained on, built anew; raises StoreError where its images are no longer the same."""
         return task_from_spec(self.spec["task"])
 
     @property
     def transformer(self):
-        """The specification of the network before training: a Transformer, a Variant, a Vanilla or a Network."""
+        """The specification of the network before training: a Transformer, a Vanilla or a Network."""
         return network_from_spec(self.spec["transformer"])
 
     @property
     def method(self):
-        """The training method: GradientDescent, GradientFlow or ThreeStage."""
+        """The training method: GradientDescent, GradientFlow, ThreeStage or Optimizer."""
         return method_from_spec(self.spec["method"])
+
+    @property
+    def engine(self):
+        """The engine that computed it, made anew."""
+        return choose(self.task, self.transformer, self.method, self.dataset.attrs["model"])
 
     @functools.cached_property
     def stages(self):
         """The three detected stages: `name`, `start`, `end` (units of time, None if not found), `evidence`, `because`."""
-        from .measure.stages import detect
+        from ..measure.stages import detect
 
         return display.Rows(detect(self.dataset), display.stages)
 
@@ -104,65 +113,44 @@ class Run:
         """Three-stage only: a dictionary for each stage, what ended it and at which time; empty otherwise."""
         return json.loads(self.dataset.attrs.get("switches", "[]"))
 
+    @in_float64
     def expand(self):
-        """A symmetric run of many classes with features and atoms written out.
+        """A run of many classes with features and atoms written out.
 
         Raises SpecError where the K·2^K atoms are too many to list (K > 8).
         """
-        if self.dataset.attrs["model"] != "symmetric" or "w" in self.dataset:
+        if "w" in self.dataset:
             return self
-        return Run(expanded(self.dataset, self.task, self.transformer.bias))
+        task, data = self.task, self.dataset
+        if task.unlisted:
+            raise SpecError(f"{task.unlisted}.")
+        engine = self.engine
+        variables = engine.measure(engine.history(data), self.transformer, True)
+        kept = {name: (data[name].dims, data[name].values) for name in data.data_vars if "event" in data[name].dims}
+        step = data.step.values if "step" in data.coords else None
+        return Run(labelled(engine, variables | kept, time=data.time.values, step=step, attrs=data.attrs, listed=True))
 
     def weights(self, time=None):
-        """The weights after the last step of a run with model="full", by name: w (head, d), W_K and W_Q (head, m, d).
+        """The weights by name at a saved time (the last if not given): w (head, d), W_K and W_Q (head, m, d).
 
-        Raises SpecError for runs that keep inner products only, and for another time than the last.
+        Raises SpecError for infinite width, for flows, and for a time that was not saved.
         """
-        data, last = self.dataset, float(self.dataset.time[-1])
-        if "final_W_K" not in data:
-            raise SpecError("the run keeps inner products, no weights: train it at finite width with model='full'.")
-        if time is not None and float(time) != last:
-            raise SpecError(f"time = {float(time):g}: the weights of this run are kept at its end, {last:g}, only.")
-        return {name: data[f"final_{name}"].values for name in ("w", "W_K", "W_Q")}
+        from .weights import weights
+
+        return weights(self, time)
+
+    def extend(self, steps, *, progress=False):
+        """Go on: so many more steps of a descent, or units of time of a flow (`extend`)."""
+        from .extend import extend
+
+        return extend(self, steps, progress=progress)
+
+    def plot(self, *, scale="log"):
+        """The figure of `plot_run`: losses, neurons, attention, stages."""
+        from ..plot.run import plot_run
+
+        return plot_run(self, scale=scale)
 
     def save(self, path):
         """Write the run to one netCDF file, whole or not at all; returns the path. Raises StoreError if it cannot."""
         return save(self.dataset, path)
-
-
-def load(path):
-    """Read a run written by `Run.save`, verify its checksum and return the Run.
-
-    path  of the netCDF file
-
-    Raises StoreError for a file that is missing, truncated, altered or written by a newer schema.
-
-    >>> import mixflow as mf, pathlib, tempfile
-    >>> path = pathlib.Path(tempfile.mkdtemp()) / "run.nc"
-    >>> _ = mf.train(mf.Mixture(), mf.Transformer(), mf.GradientDescent(steps=10)).save(path)
-    >>> float(mf.load(path).dataset.time[-1])
-    1.0
-    """
-    return Run(open_dataset(path))
-
-
-def save(dataset, path):
-    """Write `dataset`, sealed, to `path`, whole or not at all; returns the path."""
-    return write_whole(path, packed(dataset))
-
-
-def packed(dataset):
-    """The bytes of the netCDF file, checksum included."""
-    return sealed.pack(bytes(dataset.to_netcdf(engine="h5netcdf")))
-
-
-def open_dataset(path):
-    """The dataset in `path`, in memory, after the checksum of the file's bytes was verified."""
-    with warnings.catch_warnings():  # xarray adds a filter of its own whenever it reads
-        dataset = sealed.dataset(sealed.read(path), path)
-    schema = dataset.attrs.get("mixflow_schema")
-    if schema is None:
-        raise StoreError(f"{path} holds no run: it was not written by Run.save.")
-    if not schema <= SCHEMA_VERSION:
-        raise StoreError(f"{path} has schema {schema}, newer than {SCHEMA_VERSION}: update mixflow.")
-    return dataset

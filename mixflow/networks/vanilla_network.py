@@ -9,9 +9,8 @@ import numpy as np
 
 from ..extras import needs
 from ..jaxed import jax
-from ..networks.transformer import embedding
-from .positions import attend, padded_tokens
-from .variant_network import logistic_loss
+from ..tasks.positions import attend, padded_tokens
+from .transformer import embedding
 
 
 class VanillaNetwork:
@@ -22,22 +21,18 @@ class VanillaNetwork:
         feature, coefficient, self.present = padded_tokens(task)
         self.features = embedding(task).T  # (F, d)
         self.tokens = coefficient[..., None] * self.features[feature]  # (n, L, d)
-
-    @property
-    def key(self):
-        """What the compiled program depends on: everything but the seed."""
-        spec = {**self.vanilla.spec(), "seed": 0}
-        arrays = (self.tokens, self.present, self.task.labels)
-        return tuple(spec.items()), *((array.shape, array.tobytes()) for array in arrays)
+        self.answers = len(task.heads) if task.loss == "softmax" else 1
 
     def start(self, vanilla):
-        """Initial (weights, fixed)."""
+        """Initial weights, a tree of Equinox layers."""
         needs("networks")
         import equinox as eqx
 
         D, M = vanilla.width, vanilla.mlp_width
         key, random = jax().random.key(vanilla.seed), jax().random
-        linear = lambda key, inputs, outputs, bias=True: eqx.nn.Linear(inputs, outputs, use_bias=bias, key=key)  # noqa: E731
+
+        def linear(key, inputs, outputs, bias=True):
+            return eqx.nn.Linear(inputs, outputs, use_bias=bias, key=key)
 
         def layer(key):
             keys = random.split(key, 6)
@@ -50,22 +45,30 @@ class VanillaNetwork:
         keys = random.split(key, vanilla.layers + 2)
         weights = {
             "embed": linear(keys[0], self.tokens.shape[-1], D, bias=False),
-            "read": linear(keys[1], D, 1),
+            "read": linear(keys[1], D, self.answers),
             "layers": eqx.filter_vmap(layer)(keys[2:]),  # every array of a layer with the layers as first axis
         }
         if vanilla.layer_norm:
             weights["norm"] = eqx.nn.LayerNorm(D)
-        return jax().tree.map(np.asarray, eqx.filter(weights, eqx.is_inexact_array)), {}
+        return jax().tree.map(np.asarray, eqx.filter(weights, eqx.is_inexact_array))
 
     def forward(self, weights):
-        """F (n,), and by layer: scores (N, n, H, key, query), pre-activations (N, n, L, M), means of the stream (N+1, n, D)."""
+        """F (n,) or logits (C, n); by layer: scores (N, n, H, key, query), neurons (N, n, L, M), mean stream (N+1, n, D)."""
         J = jax()
         jnp = J.numpy
-        each = lambda function, x: J.vmap(J.vmap(function))(x)  # noqa: E731 (over atoms and positions)
-        norm = lambda layer, name, x: each(layer[name], x) if self.vanilla.layer_norm else x  # noqa: E731
         share = self.present / self.present.sum(axis=1, keepdims=True)
-        mean = lambda x: jnp.einsum("nl,nld->nd", share, x)  # noqa: E731
-        split = lambda x: x.reshape(*x.shape[:2], self.vanilla.heads, -1)  # noqa: E731
+
+        def each(function, x):  # over atoms and positions
+            return J.vmap(J.vmap(function))(x)
+
+        def norm(layer, name, x):
+            return each(layer[name], x) if self.vanilla.layer_norm else x
+
+        def mean(x):
+            return jnp.einsum("nl,nld->nd", share, x)
+
+        def split(x):
+            return x.reshape(*x.shape[:2], self.vanilla.heads, -1)
 
         def block(x, layer):
             y = norm(layer, "norm_attention", x)
@@ -82,27 +85,23 @@ class VanillaNetwork:
         first = mean(x)
         x, (S, z, later) = J.lax.scan(block, x, weights["layers"])  # one compiled block for any number of layers
         F = each(weights["read"], norm(weights, "norm", x))
-        return mean(F)[:, 0], S, z, jnp.concatenate([first[None], later])
+        answer = mean(F)[:, 0] if self.answers == 1 else mean(F).T
+        return answer, S, z, jnp.concatenate([first[None], later])
 
-    def gradient(self, weights, fixed, weight):
-        """Of the loss with `weight` on each atom."""
-        return jax().grad(lambda x: logistic_loss(self.task, self.forward(x)[0], weight))(weights)
-
-    def observe(self, weights, fixed):
+    def observe(self, weights):
         """What stage detection and the probes read.
 
-        answer  (n,) F
-        w       (F,) the read-out applied to each feature's embedding: the direct path from token to answer
+        w       (F,), or (C, F), the read-out applied to each feature's embedding: the direct path from token to answer
         A       (N, n, H, key, query) scores between the tokens of each atom, minus the mean over the query's keys, because
                 a shift common to all keys changes nothing; 0 where there is no token
         z       (N, n) the largest pre-activation of the layer's MLP on the atom: at or below 0 the layer is off there
         stream  (N+1, n, D) mean of the residual stream over the tokens, after the embedding and after every layer
         """
         jnp = jax().numpy
-        F, S, z, stream = self.forward(weights)
+        _, S, z, stream = self.forward(weights)
         key, query = self.present[:, None, :, None], self.present[:, None, None, :]
         S = jnp.where(key, S, 0.0)
         A = jnp.where(key & query, S - S.sum(axis=3, keepdims=True) / key.sum(axis=2, keepdims=True), 0.0)
         top = jnp.where(self.present[..., None], z, -jnp.inf).max(axis=(2, 3))
         w = weights["read"].weight @ weights["embed"].weight @ self.features.T
-        return {"answer": F, "w": w[0], "A": A, "z": top, "stream": stream}
+        return {"w": w[0] if self.answers == 1 else w, "A": A, "z": top, "stream": stream}

@@ -42,4 +42,6 @@ def mean(each, weight):
     total = weight.sum()
     if total == 0:
         return np.full(each.shape[:-1], np.nan)
-    return (each @ weight) / total  # in this order counts stay exact: 3 right of 4 is 0.75
+    # In this order counts stay exact: 3 right of 4 is 0.75. A sum, not a matrix product, whose last bit would depend on how
+    # many times are averaged together.
+    return np.sum(each * weight, axis=-1) / total

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from ..engines.positions import padded_tokens
+from ..tasks.positions import padded_tokens
 
 # A direction counts as readable when it carries more than about a tenth of an average point's squared length. Without it
 # eight points in sixteen dimensions could be fitted to anything, at the start of training already.

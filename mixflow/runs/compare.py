@@ -5,14 +5,14 @@ from dataclasses import replace
 
 import numpy as np
 
-from .checks import real, whole
-from .errors import SpecError
-from .jaxed import in_float64
-from .methods.descent import GradientDescent
-from .methods.flow import GradientFlow
-from .methods.three_stage import ThreeStage
-from .networks.transformer import Transformer
-from .training import train
+from ..checks import real, whole
+from ..errors import SpecError
+from ..jaxed import in_float64
+from ..methods.descent import GradientDescent
+from ..methods.flow import GradientFlow
+from ..methods.three_stage import ThreeStage
+from ..networks.transformer import Transformer
+from .train import train
 
 
 @in_float64
@@ -43,11 +43,16 @@ def compare(task, transformer=None, *, until=200.0, learning_rates=(0.1, 0.05, 0
     rates = [_divides(real("learning_rate", rate, above=0), until / points, points) for rate in learning_rates]
     if not rates:
         raise SpecError("learning_rates is empty: give at least one.")
-    whole_steps = lambda duration: rates[-1] * round(duration / rates[-1])  # noqa: E731 (so that the stages end at `until`)
-    first, second = map(whole_steps, (until / 3, until / 3) if three_stage is None else three_stage)
+    durations = (until / 3, until / 3) if three_stage is None else three_stage
+    first, second = (
+        rates[-1] * round(duration / rates[-1]) for duration in durations
+    )  # so that the stages end at `until`
     flow = GradientFlow(until=until, save_at=tuple(np.linspace(0, until, points + 1)))
-    model = "gram" if getattr(task, "listable", True) else "auto"
-    run = lambda method, who=transformer: train(task, who, method, model=model).dataset  # noqa: E731
+    model = "auto" if task.unlisted else "gram"
+
+    def run(method, who=transformer):
+        return train(task, who, method, model=model).dataset
+
     found = {"flow": run(flow)}
     for rate in rates:
         steps = round(until / rate)

@@ -1,0 +1,145 @@
+"""What an engine is: a network on a task, computed exactly; it refuses, starts, steps, flows, measures and resumes."""
+
+from abc import ABC, abstractmethod
+
+import numpy as np
+
+from ..errors import SpecError
+from ..jaxed import in_float64
+from ..tasks.floor import Samples
+
+
+class Engine(ABC):
+    """The interface. A *state* is what one run carries from step to step, a dictionary of arrays; a *history* is what its saves
+    record, arrays with time first; `lanes` runs advance together in one compiled program.
+
+    task, network, method   what it was made for; a batch may differ in numbers, not in what `key` depends on
+    """
+
+    name: str  # what `model=` calls it and a dataset records
+    lanes = 1
+    vectors_only = False  # whether it is for tasks whose tokens are vectors of their own
+
+    def __init__(self, task, network, method):
+        self.task, self.network, self.method = task, network, method
+
+    @classmethod
+    @abstractmethod
+    def objection(cls, task, network, method):
+        """Why it cannot serve, in words that finish the sentence "…: ", with the fix; None if it can."""
+
+    @classmethod
+    def apt(cls, task, network, method):
+        """Whether this is the engine one would expect to serve: its objection is the one to read."""
+        return not hasattr(task, "tokens") and network.no_closure is None and method.inner.no_closure is None
+
+    def work(self):
+        """Rough arithmetic of one step of all lanes, in units of the K = 2 mixture; for planning only."""
+        atoms, types = self.task.population().count.shape
+        return atoms * types**2 / 288
+
+    @property
+    @abstractmethod
+    def key(self):
+        """What the compiled step depends on: runs with equal keys share a program."""
+
+    @abstractmethod
+    def start(self, network):
+        """The initial state of one run."""
+
+    @abstractmethod
+    def parameters(self, networks, eta_w, eta_A):
+        """Arrays the step reads besides the state, for `lanes` runs with learning rates (lanes,) each; a rate of 0 freezes."""
+
+    @abstractmethod
+    def step(self, i, state, parameters):
+        """The state with lanes after step i; traced by JAX."""
+
+    @abstractmethod
+    def observe(self, state, parameters):
+        """What a save records of a state with lanes; traced by JAX."""
+
+    def stack(self, states):
+        """States of single runs -> one state with lanes; here one lane, the state itself."""
+        return states[0]
+
+    def unstack(self, saved, lane):
+        """The history of one lane."""
+        return saved
+
+    def lane(self, state, lane):
+        """One run's state out of a state with lanes."""
+        return state
+
+    def field(self, network, train_w=True, train_attention=True):
+        """The filippov.Field of the flow, or None if there is none."""
+        return None
+
+    @abstractmethod
+    def measure(self, history, network, listed=None):
+        """{variable: (dimensions, values)} of a history: what a dataset, a sweep's row, a frame and an event read.
+
+        listed   whether features and atoms must be written out (True) or not (False); the engine decides if not given
+        """
+
+    @in_float64
+    def variables(self):
+        """{variable: dimensions} of what `measure` gives, from the start alone."""
+        lanes, rest = [self.network] * self.lanes, np.zeros(self.lanes)
+        seen = self.observe(self.stack([self.start(self.network)] * self.lanes), self.parameters(lanes, rest, rest))
+        history = self.unstack({name: np.asarray(x)[None] for name, x in seen.items()}, 0)
+        return {name: dims for name, (dims, _) in self.measure(history, self.network).items()}
+
+    def final(self, state):
+        """{variable: (dimensions, values)} of the last state that `measure` does not determine, for `resume`."""
+        return {}
+
+    @abstractmethod
+    def resume(self, dataset):
+        """The state at the end of a dataset that was measured by this engine."""
+
+    def take(self, network, offers):
+        """The state that one of several offered dictionaries of arrays holds; SpecError if none has this network's shapes."""
+        blank = self.start(network)
+        for offer in offers:
+            if all(name in offer and np.shape(offer[name]) == np.shape(x) for name, x in blank.items()):
+                return {name: np.asarray(offer[name], float) for name in blank}
+        expected = ", ".join(f"{name} {np.shape(x)}" for name, x in blank.items())
+        raise SpecError(f"start is of another network or task than this one: expected a state of {expected}.")
+
+    def convert(self, network, weights):
+        """The state of weights given by name; SpecError where the engine has no weights."""
+        raise SpecError(
+            f"start gives weights, but model={self.name!r} has none here; set a finite width or model='full'."
+        )
+
+    def coordinates(self, listed=None):
+        """Labels along the dimensions of `measure`: {name: values along itself, or (dimension, values)}."""
+        population = self.task.population()
+        features = list(population.features)
+        found = {"feature": features, "key": features, "query": features, "atom": list(population.names)}
+        for name, values in (
+            ("label", population.labels),
+            ("probability", population.probabilities),
+            ("hard", population.hard),
+        ):
+            found[name] = ("atom", values)
+        if (least := Samples(population).least_loss).any():
+            found["least_loss"] = ("atom", least)
+        return found | self.network.coordinates(population)
+
+
+def listed(task):
+    """Why the atoms of a task cannot be listed one by one, with the fix, or None."""
+    return getattr(task, "unlisted", None)
+
+
+def no_closure(task, network, method):
+    """Why training does not close on inner products of features, with the fix, or None."""
+    if (why := listed(task)) is not None:
+        return why
+    if network.no_closure is not None:
+        return f"a {type(network).__name__} needs every weight: {network.no_closure}; leave model out"
+    if method.inner.no_closure is not None:
+        return method.inner.no_closure
+    return network.objection(task.population())

@@ -1,0 +1,183 @@
+"""The Gram reduction where tokens are vectors of their own: (w, A, G_K, G_Q) in orthonormal coordinates (docs/mathematics.md §8).
+
+Tokens with noise have no finite list of features, but they lie in R^d, and the d basis vectors serve as features with Γ = I: the
+reduction closes on matrices of d×d, at any width, infinity included. Images at infinite width: training moves nothing outside the
+span of the training tokens, and what a held-out token has outside it meets only zeros, so coordinates in that span are exact.
+"""
+
+import math
+
+import numpy as np
+
+from ..jaxed import jax
+from ..networks.readout import ReadOut
+from ..networks.transformer import inner, others
+from . import loss as losses
+from .base import Engine
+from .closure import descend
+from .minibatch import Minibatches
+from .series import token_coordinates, token_series
+
+COORDINATES = 2000  # the state has 6 times the square of it in numbers
+
+
+class Vectors(Engine):
+    """Descent on w (H, r, d), A, G_K, G_Q (a, d, d) for a task of token vectors; equal to every weight's."""
+
+    name = "gram"
+    vectors_only = True
+
+    def __init__(self, task, network, method):
+        super().__init__(task, network, method)
+        self.readout = ReadOut.of(network, task.tokens)
+        # A finite width draws its weights on all d coordinates; the mean-field limit needs the training span alone.
+        self.tokens = task.tokens.in_span() if network.mean_field else task.tokens
+        self.batches = Minibatches(self.tokens.probabilities, method.inner)
+
+    @classmethod
+    def objection(cls, task, network, method):
+        """Why not: it needs tokens as vectors, a network of one attention layer, and a rule that closes."""
+        if not hasattr(task, "tokens"):
+            return "it is for tokens that are vectors of their own, such as images"
+        if network.no_closure is not None or method.inner.no_closure is not None:
+            return f"a {type(network).__name__} by {type(method).__name__} needs a list of features, but every token is its own"
+        if method.flows:
+            return "tokens that are all different have a kink for every sample and head; train them by GradientDescent"
+        if network.mean_field and network.standard:
+            return "initialisation = 'standard' at infinite width starts from random scores between features; set a finite width"
+        if network.queries == "one":
+            return "queries = 'one': the task does not say which token asks; use 'mean' or 'sum'"
+        d = task.tokens.dimension
+        if network.dimension not in (None, d):
+            return f"dimension = {network.dimension}: the tokens have {d} coordinates; leave it out"
+        if d > COORDINATES:
+            return f"the tokens have {d} coordinates, more than {COORDINATES}, the side of the matrices it would need"
+        return None
+
+    @classmethod
+    def apt(cls, task, network, method):
+        """Token vectors."""
+        return hasattr(task, "tokens")
+
+    def work(self):
+        """A token of its own at every place of every sample."""
+        samples, length, dimension = self.tokens.train.tokens.shape
+        return samples * length**2 * dimension / 288
+
+    @property
+    def key(self):
+        """What the compiled program depends on: options, and shapes, which JAX looks at itself."""
+        network = self.network
+        options = (network.tie_values, network.direct, network.train_bias, network.offset, network.shared_attention)
+        return (
+            "vectors",
+            self.readout,
+            network.heads,
+            options,
+            network.queries,
+            self.tokens.test is None,
+            self.batches.key,
+        )
+
+    def start(self, network):
+        """The initial state: of the weights every weight's engine draws, or of the mean-field limit."""
+        d, H, r = self.tokens.dimension, network.heads, network.values
+        attentions = 1 if network.shared_attention else H
+        scale = 1 / math.sqrt(d) if network.standard else network.value_scale
+        w = (
+            scale * np.random.default_rng([network.seed, 1]).standard_normal((H, r, d))
+            if scale
+            else np.zeros((H, r, d))
+        )
+        if network.tie_values:
+            w[1] = -w[0]
+        state = {"w": w, **others(network, self.tokens)}
+        if network.mean_field:
+            G = np.broadcast_to(network.score_scale * network.omega**2 * np.eye(d), (attentions, d, d))
+            state["A"] = np.zeros((attentions, d, d))
+            return state if network.direct else {**state, "G_K": G, "G_Q": G}
+        deviation = 1 / math.sqrt(d) if network.standard else network.omega / math.sqrt(network.width)
+        K, Q = deviation * np.random.default_rng(network.seed).standard_normal((2, attentions, network.width, d))
+        parts = {"A": inner(K, Q)} if network.direct else {"A": inner(K, Q), "G_K": inner(K, K), "G_Q": inner(Q, Q)}
+        return state | {name: network.score_scale * X for name, X in parts.items()}
+
+    def parameters(self, networks, eta_w, eta_A):
+        """Arrays the step reads besides the state."""
+        (network,), t = networks, self.tokens
+        found = {
+            **self.batches.parameters(networks),
+            "bias": np.array(network.bias),
+            "eta_w": np.array(eta_w[0]),
+            "eta_A": np.array(eta_A[0]) * network.score_rate(t.dimension),
+            "labels": t.labels,
+            "train": t.train.tokens,  # (n, L, d)
+            "directions": t.directions,
+        }
+        return found | ({"test": t.test.tokens} if t.test else {})
+
+    def observe(self, state, parameters):
+        """w, A, G_K, G_Q between the watched directions; z of the training samples, z_test of the held-out ones."""
+        jnp, D = jax().numpy, parameters["directions"]
+        seen = {name: jnp.einsum("fi,hij,gj->hfg", D, state[name], D) for name in ("A", "G_K", "G_Q") if name in state}
+        seen |= {name: state[name] for name in ("bias", "read_out", "offset") if name in state}
+        seen["w"] = state["w"] @ D.T
+        for part, name in (("train", "z"), ("test", "z_test")):
+            if part in parameters:
+                seen[name] = self.neurons(state, parameters[part], parameters["bias"])
+        return seen
+
+    def step(self, i, state, parameters):
+        """One step of gradient descent, the lines of docs/mathematics.md §3 with their second-order terms."""
+        jnp = jax().numpy
+        weight = self.batches.weights(i, parameters)[:, 0]
+        trained = {name: x for name, x in state.items() if name not in ("G_K", "G_Q")}
+        g = jax().grad(self.loss)(trained, parameters, weight)
+        if self.network.tie_values:
+            g["w"] = jnp.stack([g["w"][0] - g["w"][1], g["w"][1] - g["w"][0]])
+        new = {name: state[name] - parameters["eta_w"] * g[name] for name in trained if name != "A"}
+        h = parameters["eta_A"] * g["A"]
+        if self.network.direct:
+            return new | {"A": state["A"] - h}
+        moved = descend(state["A"], state["G_K"], state["G_Q"], h, h, jnp.matmul, lambda X: jnp.swapaxes(X, -1, -2))
+        return new | dict(zip(("A", "G_K", "G_Q"), moved, strict=True))
+
+    def loss(self, state, parameters, weight):
+        """Mean loss over the training samples."""
+        jnp, readout = jax().numpy, self.readout
+        on = readout.act(self.neurons(state, parameters["train"], parameters["bias"]), jnp)
+        on = self._pool(on) if readout.before else on
+        answer = readout.answer(on, state.get("read_out"), state.get("offset", 0.0))
+        return jnp.sum(weight * losses.cost(self.tokens.loss, parameters["labels"], answer, jnp))
+
+    def neurons(self, state, X, bias):
+        """z (H, r, n), or (H, r, n, L) with a neuron for what each query reads, from X (n, L, d)."""
+        J = jax()
+        P = J.nn.softmax(J.numpy.einsum("nki,aij,nqj->ankq", X, state["A"], X), axis=2)
+        P = J.numpy.broadcast_to(P, (len(state["w"]), *P.shape[1:]))
+        O = J.numpy.einsum("hnkq,nki,hri->hrnq", P, X, state["w"])
+        bias = state["bias"][..., None] if "bias" in state else bias
+        if self.readout.before:
+            return (bias[..., None] if "bias" in state else bias) + O
+        return bias + self._pool(O)
+
+    def _pool(self, x):
+        return x.mean(axis=-1) if self.network.queries == "mean" else x.sum(axis=-1)
+
+    def final(self, state):
+        """The whole state, of which a save shows only what is watched."""
+        return {
+            f"final_{name}": (tuple(f"{name}_{i}" for i in range(np.ndim(x))), np.asarray(x))
+            for name, x in state.items()
+        }
+
+    def resume(self, dataset):
+        """The state after the last step."""
+        return {name.removeprefix("final_"): dataset[name].values for name in dataset if name.startswith("final_")}
+
+    def measure(self, history, network, listed=None):
+        """The dataset's variables, averaged over training samples, held-out ones beside them (docs/schema.md)."""
+        return token_series(self.task, network, history)
+
+    def coordinates(self, listed=None):
+        """Labels of heads and watched directions."""
+        return token_coordinates(self.task, self.network)

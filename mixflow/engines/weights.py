@@ -1,0 +1,197 @@
+"""Every weight, by automatic differentiation: any network of finite width, any update rule, runs as lanes of one vmap.
+
+A network gives `start(task)` (weights by name), `answer(weights, task)`, `observe(weights, task)`; what it observes is either a
+Gram state, measured as the other engines' is, or has its own `variables`.
+"""
+
+import json
+
+import numpy as np
+
+from ..errors import SpecError
+from ..jaxed import jax
+from ..networks.own import seen
+from . import loss as losses
+from .base import Engine, listed
+from .minibatch import Minibatches
+from .series import judged, series
+from .updates import transformation
+
+SMALL = 20_000  # weights up to which runs share a program
+LANES = 5  # ten seeds are two groups, one for each of two threads; a single run fills every lane with itself
+
+
+class Weights(Engine):
+    """Descent by any rule on the weights of a network, full batch or minibatches."""
+
+    name = "full"
+
+    def __init__(self, task, network, method):
+        super().__init__(task, network, method)
+        self.population = task.population()
+        self.rule, self.constants = getattr(method.inner, "rule", "sgd"), getattr(method.inner, "constants", {})
+        self.batches = Minibatches(self.population.probabilities, method.inner)
+        self.names = tuple(network.start(self.population))
+        size = sum(np.size(x) for x in jax().tree.leaves(network.start(self.population)))
+        self.lanes = LANES if size <= SMALL else 1
+
+    @classmethod
+    def objection(cls, task, network, method):
+        """Why not: weights must be stored, and a kink between them has no gate that a flow could follow."""
+        if (why := listed(task)) is not None:
+            return why
+        if network.mean_field:
+            return "width = inf: infinitely many weights cannot be stored; set the width, for example 64"
+        if method.flows:
+            return "every weight has no gradient flow, only the reduction has; use a Transformer with model='gram'"
+        if method.staged and not network.attention_weights:
+            return f"a {type(network).__name__} does not say which weights are attention, so it cannot be trained in stages"
+        return network.objection(task.population())
+
+    @classmethod
+    def apt(cls, task, network, method):
+        """What does not close."""
+        return network.no_closure is not None or method.inner.no_closure is not None
+
+    def work(self):
+        """Every weight by itself."""
+        return 20 * super().work()
+
+    @property
+    def key(self):
+        """What the compiled program depends on: everything but seeds and scales of the start."""
+        task, network = self.population, self.network
+        numbers = {"seed", "omega", "bias", "value_scale", "initialisation"} & set(network.spec())
+        spec = json.dumps({**network.spec(), **dict.fromkeys(numbers, 0)}, sort_keys=True)
+        arrays = (task.token_feature, task.token_coefficient, task.count, task.labels, task.gram)
+        return (
+            self.name, type(network), spec, self.rule, *sorted(self.constants), self.batches.key, task.loss, task.atoms,
+            *((array.shape, array.tobytes()) for array in arrays),
+        )  # fmt: skip
+
+    def start(self, network):
+        """Initial weights."""
+        return {"weights": network.start(self.population)}
+
+    def parameters(self, networks, eta_w, eta_A):
+        """Arrays the step reads besides the state: a learning rate for the neurons and one for the attention."""
+        constants = {name: np.array(value, float) for name, value in self.constants.items()}
+        rates = {"eta_w": np.asarray(eta_w, float), "eta_A": np.asarray(eta_A, float)}
+        return {**self.batches.parameters(networks), **rates, **constants}
+
+    def stack(self, states):
+        """Single runs as lanes, the first axis, and the optimiser's own state."""
+        tree = jax().tree
+        stacked = tree.map(lambda *x: np.stack(x), *states)
+        if "optimizer" not in stacked:
+            stacked["optimizer"] = jax().vmap(self._transformation(self.constants).init)(stacked["weights"])
+        return stacked
+
+    def unstack(self, saved, lane):
+        """The history of one lane."""
+        return {name: x[..., lane] for name, x in saved.items()}
+
+    def lane(self, state, lane):
+        """One run's weights and its optimiser's state."""
+        return jax().tree.map(lambda x: np.asarray(x)[lane], state)
+
+    def observe(self, state, parameters):
+        """What the network shows, lanes last."""
+        J = jax()
+
+        def one(weights):
+            if self._closed:
+                return self.network.observe(weights, self.population)
+            return {**seen(self.network, weights, self.population), "answer": self._answer(weights)}
+
+        return {name: J.numpy.moveaxis(x, 0, -1) for name, x in J.vmap(one)(state["weights"]).items()}
+
+    @property
+    def _closed(self):
+        return self.network.no_closure is None
+
+    def step(self, i, state, parameters):
+        """One update of every trained weight."""
+        J = jax()
+        weight = J.numpy.broadcast_to(self.batches.weights(i, parameters), (len(self.population.labels), self.lanes))
+
+        def one(weights, optimizer, weight, eta_w, eta_A):
+            gradient = J.grad(self._loss)(weights, weight)
+            updates, optimizer = self._transformation(parameters).update(gradient, optimizer, weights)
+            rates = {name: self._rate(name, eta_w, eta_A) for name in weights}
+            moved = {
+                name: J.tree.map(lambda x, u, r=rates[name]: x + r * u, weights[name], updates[name])
+                for name in weights
+            }
+            return moved, optimizer
+
+        axes = (0, 0, -1, 0, 0)
+        weights, optimizer = J.vmap(one, in_axes=axes)(
+            state["weights"], state["optimizer"], weight, parameters["eta_w"], parameters["eta_A"]
+        )
+        return {"weights": weights, "optimizer": optimizer}
+
+    def _rate(self, name, eta_w, eta_A):
+        if name in self.network.frozen_weights:
+            return 0.0
+        return eta_A if name in self.network.attention_weights else eta_w
+
+    def _loss(self, weights, weight):
+        task, jnp = self.population, jax().numpy
+        return jnp.sum(weight * losses.cost(task.loss, task.labels, self._answer(weights), jnp))
+
+    def _answer(self, weights):
+        task, found = self.population, self.network.answer(weights, self.population)
+        shape = (len(task.heads), len(task.labels)) if task.loss == "softmax" else (len(task.labels),)
+        if np.shape(found) != shape:
+            raise SpecError(
+                f"{type(self.network).__name__}.answer gives shape {np.shape(found)}: expected {shape} for loss = {task.loss!r}."
+            )
+        return found
+
+    def _transformation(self, constants):
+        return transformation(self.rule, 1.0, **{name: constants[name] for name in self.constants})
+
+    def measure(self, history, network, listed=None):
+        """The dataset's variables (docs/schema.md)."""
+        if self._closed:
+            return series(self.task, network, history)
+        shown = {name: x for name, x in history.items() if name != "answer"}
+        return judged(self.task, history["answer"]) | network.variables(self.population, shown)
+
+    def final(self, state):
+        """The weights and the optimiser's memory, leaf by leaf in the order of the tree."""
+        leaves = jax().tree.leaves(state)
+        return {
+            f"final_{i}": (tuple(f"final_{i}_{k}" for k in range(x.ndim)), x)
+            for i, x in enumerate(map(np.asarray, leaves))
+        }
+
+    def resume(self, dataset):
+        """The state after the last step."""
+        if "final_0" not in dataset:
+            raise SpecError(
+                "the run ended before its last state could be kept, so it cannot be continued: train again."
+            )
+        blank = self.lane(self.stack([self.start(self.network)] * self.lanes), 0)
+        leaves, tree = jax().tree.flatten(blank)
+        return tree.unflatten([dataset[f"final_{i}"].values for i in range(len(leaves))])
+
+    def weights(self, state):
+        """w, W_K, … by name."""
+        return state["weights"]
+
+    def take(self, network, offers):
+        """Inner products do not determine weights."""
+        raise SpecError(
+            "start has inner products only, but model='full' needs weights: give run.weights(), or leave model out."
+        )
+
+    def convert(self, network, weights):
+        """The state with the weights given by name; what is not given keeps its start."""
+        blank = network.start(self.population)
+        for name, x in weights.items():
+            if name not in blank or np.shape(x) != np.shape(blank[name]):
+                expected = {key: np.shape(value) for key, value in blank.items()}
+                raise SpecError(f"start has {name} of shape {np.shape(x)}: expected weights of shapes {expected}.")
+        return {"weights": {**blank, **{name: np.asarray(x, float) for name, x in weights.items()}}}

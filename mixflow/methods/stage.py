@@ -1,0 +1,48 @@
+"""A stage of training: what moves, until when; and what a stage of one run recorded."""
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+
+@dataclass(frozen=True)
+class Stage:
+    """A stretch of training.
+
+    name              "neurons", "attention", "convergence"; None where a method has one stage only
+    end               a duration in units of time, or an Until
+    train_w           whether the neurons move (w, and what is trained beside it)
+    train_attention   whether W_K and W_Q move
+    """
+
+    name: str | None
+    end: object
+    train_w: bool = True
+    train_attention: bool = True
+
+
+@dataclass(eq=False, kw_only=True)
+class Part:
+    """What one stage of one run recorded.
+
+    time, step   (k,) of the saves; no steps for a flow
+    history      arrays with time first
+    state        after the stage
+    ended        "end" (its time or event), "interrupted", "diverged" or "chattering"
+    error        the error that ended it, or None
+    where        where it was interrupted, in words, if that is not its last time
+    diverged     the first bad step of a descent, or None
+    events       a flow's switches;  counts  of its work;  certificate  what it proves about itself
+    """
+
+    time: np.ndarray
+    history: dict
+    state: object
+    step: np.ndarray | None = None
+    ended: str = "end"
+    error: Exception | None = None
+    where: str = ""
+    diverged: int | None = None
+    events: tuple = ()
+    counts: dict = field(default_factory=dict)
+    certificate: dict | None = None

@@ -1,0 +1,79 @@
+"""Every weight of the one-layer transformer, token by token, in JAX (docs/mathematics.md §2, §13).
+
+H heads, r values in each, a = H or 1 attentions, n atoms of at most L tokens, F features, width m, dimension d. Weights by
+name: w (H, r, d), one vector for both heads where values are tied; W_K and W_Q (a, m, d), or W_KQ (a, d, d); bias (H, r); and
+read_out (H, r), offset () where they are.
+"""
+
+import numpy as np
+
+from ..jaxed import jax
+from ..tasks.positions import attend, padded_tokens
+from .readout import ReadOut
+from .transformer import draw_weights, embedding, others
+
+
+def start(network, task):
+    """Initial weights."""
+    drawn = draw_weights(network, task)
+    weights = {"bias": np.full((len(network.heads_for(task)), network.values), network.bias), **others(network, task)}
+    weights["w"] = drawn["w"][:1] if network.tie_values else drawn["w"]
+    if network.attention == "direct":
+        return {**weights, "W_KQ": np.einsum("ami,amj->aij", drawn["W_K"], drawn["W_Q"])}
+    return {**weights, "W_K": drawn["W_K"], "W_Q": drawn["W_Q"]}
+
+
+def observe(network, weights, task):
+    """The Gram state in feature coordinates, as `transformer.start` has it: the scores A, and G_K and G_Q on their scale."""
+    jnp, Phi, scale = jax().numpy, embedding(task, network.dimension), network.score_scale
+    seen = {name: weights[name] for name in ("read_out", "offset") if name in weights}
+    if network.train_bias:
+        seen["bias"] = weights["bias"]
+    seen["w"] = values(network, weights) @ Phi
+    if "W_KQ" in weights:
+        return {**seen, "A": scale * (Phi.T @ weights["W_KQ"] @ Phi)}
+    K, Q = weights["W_K"] @ Phi, weights["W_Q"] @ Phi  # (a, m, F)
+    pairs = {"A": (K, Q), "G_K": (K, K), "G_Q": (Q, Q)}
+    return seen | {name: scale * jnp.einsum("ami,amj->aij", X, Y) for name, (X, Y) in pairs.items()}
+
+
+def values(network, weights):
+    """w (H, r, d) of both heads, also where one vector serves them."""
+    w = weights["w"]
+    return jax().numpy.concatenate([w, -w]) if network.tie_values else w
+
+
+def answer(network, weights, task):
+    """F of every atom (n,), or logits (C, n) for softmax.
+
+    Token by token, so that a softmax takes its own maximum: sign descent and Adam drive scores beyond what one table of
+    exponentials for all atoms (docs/mathematics.md §8) can hold.
+    """
+    jnp, readout = jax().numpy, ReadOut.of(network, task)
+    seen = observe(network, weights, task)
+    O, share = read(network, task, seen["w"], seen["A"])
+    bias = weights["bias"][..., None]
+    if readout.before:
+        on = jnp.sum(share * readout.act(bias[..., None] + O, jnp), axis=-1)
+    else:
+        on = readout.act(bias + jnp.sum(share * O, axis=-1), jnp)
+    return readout.answer(on, weights.get("read_out"), weights.get("offset", 0.0))
+
+
+def read(network, task, w, A):
+    """What each asking token reads, O (H, r, n, queries), and its share in the pooled sum (n, queries)."""
+    jnp = jax().numpy
+    f, s, present = padded_tokens(task)
+    asks, sign, share = _asking(network, task, f, s, present)
+    S = A[:, f[:, :, None], asks[:, None, :]] * (s[:, :, None] * sign[:, None, :])  # (a, n, key, query)
+    P = attend(S, present)
+    P = jnp.broadcast_to(P, (len(w), *P.shape[1:]))
+    return jnp.einsum("hrnk,hnkq->hrnq", w[..., f] * s, P), share
+
+
+def _asking(network, task, f, s, present):
+    """Feature, coefficient and share of every asking token, (n, queries) each."""
+    if network.queries == "one":
+        kind = task.query_index[:, None]
+        return task.token_feature[kind], task.token_coefficient[kind], np.ones(kind.shape)
+    return f, s, present / present.sum(axis=1, keepdims=True) if network.queries == "mean" else present * 1.0

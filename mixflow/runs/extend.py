@@ -1,0 +1,45 @@
+"""Go on with a run."""
+
+import time as clock
+
+from ..errors import SpecError
+from ..jaxed import in_float64
+from ..methods.descent import Member
+from ..methods.loop import follow
+from ..progress import Progress
+from .train import finished, portion, watched
+
+
+@in_float64
+def extend(run, steps, *, progress=False):
+    """Go on with a run; for descent the result, a Run, is identical to one long run.
+
+    run       a Run, from `train` or `load`
+    steps     number of further steps of descent, or units of time of a flow; of a staged run, the last stage goes on
+    progress  True draws a bar on stderr; or a function of (done, total)
+
+    Raises SpecError for a run whose state is not known, DivergedError and Interrupted as `train` does.
+
+    >>> import mixflow as mf
+    >>> short = mf.train(mf.Mixture(), mf.Transformer(), mf.GradientDescent(steps=100))
+    >>> int(mf.extend(short, 50).dataset.step[-1])
+    150
+    """
+    if not hasattr(run.method, "longer"):
+        raise SpecError("the network was written down, not trained, so it cannot go on: train it with start=run.")
+    method, engine, data = run.method, run.engine, run.dataset
+    network, end = run.transformer, float(data.time[-1])
+    first = int(data.step[-1]) if "step" in data.coords else None
+    longer, stages = method.longer(steps, end, first, run.switches)
+    member = Member(network=network, state=engine.resume(data))
+    bar = Progress.of(progress, unit=method.extent[1])
+    began = clock.perf_counter()
+    try:
+        (outcome,) = follow(
+            engine, longer, [member], began=end, first=first, record=False, stages=stages, watch=watched(engine),
+            progress=lambda share: bar(*portion(longer, share)),
+        )  # fmt: skip
+    finally:
+        bar.close()
+    wall_time = data.attrs["wall_time"] + clock.perf_counter() - began
+    return finished(engine, network, longer, outcome, wall_time, past=run)

@@ -1,0 +1,165 @@
+"""From what a run recorded to a labelled dataset: named dimensions, long names, provenance (docs/schema.md)."""
+
+import json
+
+import numpy as np
+
+from ..provenance import provenance
+
+SCHEMA_VERSION = 2  # 2: the transformer's spec names its kind and every option
+
+# long_name and unit of every variable that any engine measures; what ends in _test is of the held-out samples.
+LONG_NAMES = {
+    "time": ("time, learning rate × step", "units of time"),
+    "step": ("number of updates", "1"),
+    "loss": ("mean loss", "nats"),
+    "loss_easy": ("mean loss of the easy samples", "nats"),
+    "loss_hard": ("mean loss of the hard samples", "nats"),
+    "accuracy": ("share of right answers, a tie counts as half", "1"),
+    "accuracy_easy": ("share of right answers among the easy samples", "1"),
+    "accuracy_hard": ("share of right answers among the hard samples", "1"),
+    "margin": ("margin y·F of every sample", "1"),
+    "z": ("input of every neuron, off at or below 0", "1"),
+    "w": ("products of the neurons with the features", "1"),
+    "A": ("attention score of key and query", "nats"),
+    "G_K": ("products of keys", "nats"),
+    "G_Q": ("products of queries", "nats"),
+    "bias": ("trained bias", "1"),
+    "read_out": ("trained read-out of every value", "1"),
+    "offset": ("trained offset θ of the answer", "1"),
+    "w_sector": ("neurons of head + on one identifier and one signal", "1"),
+    "A_sector": ("attention scores of head + by sector", "nats"),
+    "G_K_sector": ("products of keys of head + by sector", "nats"),
+    "G_Q_sector": ("products of queries of head + by sector", "nats"),
+    "attention": ("mean attention between identifiers and signals", "1"),
+    "probe_signal": ("how well each signal can be read off, R²", "1"),
+    "probe_answer": ("how well the label of hard samples can be read off, R²", "1"),
+    "label": ("label y", "1"),
+    "hard": ("whether the plain vote is wrong", "1"),
+    "probability": ("probability of the sample", "1"),
+    "least_loss": ("least mean loss that any answer reaches", "nats"),
+    "event_time": ("when a neuron switched", "units of time"),
+}
+
+
+def labelled(engine, variables, *, time, step=None, attrs=None, listed=None):
+    """The Dataset of measured variables {name: (dimensions, values)} with the engine's labels on every dimension in use."""
+    import xarray
+
+    dims = {dim for names, _ in variables.values() for dim in ([names] if isinstance(names, str) else names)}
+    coords = {"time": np.asarray(time, float)}
+    for name, value in engine.coordinates(listed).items():
+        if (value[0] if isinstance(value, tuple) else name) in dims and name not in variables:
+            coords[name] = value
+    if step is not None:
+        coords["step"] = ("time", np.asarray(step, np.int64))
+    data = xarray.Dataset(variables, coords=coords, attrs=attrs)
+    for name in data.variables:
+        stem = str(name).removesuffix("_test")
+        if stem in LONG_NAMES:
+            long_name, unit = LONG_NAMES[stem]
+            data[name].attrs = {"long_name": long_name + (", held-out samples" if stem != name else ""), "units": unit}
+    return data
+
+
+def attributes(engine, network, method, wall_time, **more):
+    """The full specification and where the run came from."""
+    task = engine.task
+    spec = {"task": task.spec(), "transformer": network.spec(), "method": method.spec(), "model": engine.name}
+    found = {"mixflow_schema": SCHEMA_VERSION, "spec": json.dumps(spec), "model": engine.name, "seed": network.seed}
+    if network.seed >= 2**63:  # beyond what a netCDF attribute holds; the spec has it as it is
+        found["seed"] = str(network.seed)
+    return {**found, "wall_time": float(wall_time), **provenance(), **more}
+
+
+def recorded(engine, network, method, outcome, *, wall_time=0.0):
+    """The dataset of one run, from what its stages recorded (`methods.loop.Outcome`)."""
+    last = outcome.last
+    variables = engine.measure(outcome.history, network)
+    if last.diverged is None:
+        variables |= engine.final(last.state)
+    if method.flows:
+        variables |= _events(outcome.events)
+    if hasattr(engine.task, "train_index"):
+        task = engine.task
+        variables |= {"train_index": ("sample_train", task.train_index), "test_index": ("sample_test", task.test_index)}
+    more = {"finished": int(last.ended == "end")}
+    if outcome.step is not None:
+        more["steps_done"] = int(outcome.step[-1])
+    if method.staged:
+        more |= {
+            "switches": json.dumps(outcome.switches),
+            "counts": json.dumps([part.counts for part in outcome.parts]),
+        }
+    if method.flows:
+        more["certificate"] = json.dumps(_certificates(method, outcome), allow_nan=False)
+    attrs = attributes(engine, network, method, wall_time, **more)
+    return labelled(engine, variables, time=outcome.time, step=outcome.step, attrs=attrs)
+
+
+def _certificates(method, outcome):
+    """The certificate of a flow; of a staged one a list, one for each stage."""
+    if not method.staged:
+        return outcome.last.certificate
+    pairs = zip(outcome.switches, outcome.parts, strict=True)
+    return [{"stage": switch["name"], **(part.certificate or {})} for switch, part in pairs]
+
+
+def _events(events):
+    """Every neuron switch as variables along `event`: time, head, atom, before, after."""
+    rows = [(event.time, *event.name, event.before, event.after) for event in events]
+    columns = dict(zip(("time", "head", "atom", "before", "after"), zip(*rows) if rows else [()] * 5))
+    return {
+        f"event_{name}": ("event", np.array(column, dtype=float if name == "time" else object if column else "U1"))
+        for name, column in columns.items()
+    }
+
+
+def joined(past, data, method):
+    """Two datasets of one run along time; the last save of the earlier one is dropped where it is off the grid of saves."""
+    import xarray
+
+    every = getattr(method.inner, "save_every", None)
+    if every is not None:
+        past = past.isel(time=past.step.values % every == 0)
+    both = {name: data[name] for name in data.variables if "time" in data[name].dims}
+    along = xarray.concat([past[list(both)], data[list(both)]], dim="time", combine_attrs="override")
+    events = [name for name in data.data_vars if "event" in data[name].dims]
+    if events:
+        along = along.merge(xarray.concat([past[events], data[events]], dim="event"))
+    rest = [name for name in data.variables if name not in along.variables]
+    out = along.assign({name: data[name] for name in rest if name in data.data_vars})
+    out.attrs = dict(data.attrs)
+    if "certificate" in out.attrs:
+        out.attrs["certificate"] = json.dumps(
+            _both(json.loads(past.attrs["certificate"]), json.loads(out.attrs["certificate"]))
+        )
+    if "switches" in out.attrs:
+        out.attrs["switches"] = json.dumps(
+            _longer(json.loads(past.attrs["switches"]), json.loads(out.attrs["switches"]))
+        )
+    return out
+
+
+def _both(earlier, later):
+    """The certificate of two stretches: the worse of each bound, the sum of each count; of stages, the last one goes on."""
+    if isinstance(earlier, list):
+        return [*earlier[:-1], _both(earlier[-1], later[-1])]
+    merged = {**earlier, **later}
+    for name in set(earlier) & set(later):
+        a, b = earlier[name], later[name]
+        if name == "time":
+            merged[name] = [a[0], b[1]]
+        elif isinstance(a, bool):
+            merged[name] = a and b
+        elif name == "smallest_eigenvalue":
+            merged[name] = min(a, b)
+        elif isinstance(a, int):
+            merged[name] = a + b
+        elif isinstance(a, float):
+            merged[name] = max(a, b)
+    return merged
+
+
+def _longer(earlier, later):
+    return [*earlier[:-1], {**later[-1], "stage": earlier[-1]["stage"], "start": earlier[-1]["start"]}]

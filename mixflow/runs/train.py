@@ -1,0 +1,222 @@
+"""The public calls: train one, train many. The only wiring: engine, start, stages, dataset."""
+
+import concurrent.futures
+import os
+import time as clock
+
+from ..engines import choose
+from ..errors import DivergedError, Interrupted, SpecError
+from ..jaxed import in_float64
+from ..measure.watch import watch
+from ..methods import GradientDescent
+from ..methods.descent import Member
+from ..methods.loop import follow
+from ..methods.until import is_event
+from ..networks.transformer import Transformer
+from ..progress import Progress
+from .batch import Runs, batch
+from .run import Run
+from .schema import joined, labelled, recorded
+from .start import begin
+
+
+@in_float64
+def train(task, transformer=None, method=None, *, model="auto", start=None, progress=False, on_save=None):
+    """Train `transformer` on `task` by `method` and return the Run.
+
+    task         a Mixture, a Sample, a FiniteTask, Mnist or a NoisyMixture
+    transformer  what is trained: a Transformer (of infinite width if not given), a Vanilla, or a Network of your own
+    method       GradientDescent (the default), GradientFlow, ThreeStage or Optimizer
+    model        "auto" takes the cheapest exact one; "full", "gram" or "symmetric" forces it
+    start        where to begin instead of the transformer's own start: a Run (its last state), a Construction, or weights by name
+    progress     True draws a bar on stderr; or a function of (done, total)
+    on_save      a function of (time, dataset), given each stretch of saved times as it is computed, for a live display;
+                 `dataset()` makes the labelled dataset of the stretch; a state at the switch of two stages comes twice
+
+    What either function raises ends the run.
+    Raises SpecError for arguments that do not fit together, DivergedError (with the history in `.run`) when the run
+    leaves float64, ChatteringError likewise, Interrupted (a KeyboardInterrupt, with the history in `.run`) on Ctrl-C.
+
+    >>> import mixflow as mf
+    >>> run = mf.train(mf.Mixture(classes=2), mf.Transformer(omega=0.3), mf.GradientDescent(learning_rate=0.1, steps=200))
+    >>> round(float(run.dataset.loss[-1]), 4)
+    0.4853
+    """
+    network, method = checked(task, transformer, method)
+    engine = choose(task, network, method, model)
+    bar = Progress.of(progress, unit=method.extent[1])
+    began = clock.perf_counter()
+    try:
+        outcome = _single(engine, network, method, begin(engine, network, start), bar, on_save)
+    finally:
+        bar.close()
+    return finished(engine, network, method, outcome, clock.perf_counter() - began)
+
+
+def checked(task, network, method):
+    """The network and method, defaults filled in; a SpecError if anything is of the wrong kind."""
+    network = Transformer() if network is None else network
+    method = GradientDescent() if method is None else method
+    wanted = (
+        ("task", task, ("population", "spec", "unlisted"), "Mixture, Sample, FiniteTask, Mnist or NoisyMixture"),
+        ("transformer", network, ("start", "spec", "no_closure"), "Transformer, Vanilla or a Network of your own"),
+        ("method", method, ("stages", "spec", "inner"), "GradientDescent, GradientFlow, ThreeStage or Optimizer"),
+    )
+    for name, value, needs, kinds in wanted:
+        if isinstance(value, type) or not all(hasattr(value, each) for each in needs):
+            raise SpecError(f"{name} = {value!r:.80}: expected {kinds}.")
+    return network, method
+
+
+def _single(engine, network, method, state, bar, on_save=None):
+    """The outcome of one run, which fills every lane of its engine."""
+
+    def show(times, history):
+        on_save(times, lambda: _stretch(engine, network, times, history))
+
+    (outcome,) = follow(
+        engine, method, [Member(network=network, state=state)], watch=watched(engine),
+        progress=lambda share: bar(*portion(method, share)), on_save=show if on_save is not None else None,
+    )  # fmt: skip
+    return outcome
+
+
+def portion(method, share):
+    """(done, total) of a method for a progress bar; whole steps where it has steps."""
+    total = method.extent[0]
+    return (round(share * total) if isinstance(total, int) and total > 3 else share * total), total
+
+
+def watched(engine):
+    """How a stage's event is watched on this engine."""
+    return lambda end, network: watch(engine, end, network)
+
+
+def _stretch(engine, network, times, history):
+    return labelled(engine, engine.measure(history, network), time=times)
+
+
+def finished(engine, network, method, outcome, wall_time, past=None):
+    """The Run of an outcome, which goes on from the Run `past`; or the error that ended it, with the Run."""
+    last = outcome.last
+    if not len(outcome.time) and past is None:
+        raise last.error or DivergedError("the start is not finite: lower omega.", step=0)
+    data = recorded(engine, network, method, outcome, wall_time=wall_time) if len(outcome.time) else past.dataset
+    run = Run(data if past is None or not len(outcome.time) else joined(past.dataset, data, method))
+    if last.error is not None:
+        last.error.run = run
+        raise last.error
+    where = f"stage {len(outcome.parts)}" if method.staged else "the run"
+    if last.ended == "diverged":
+        reached, rate = int(run.dataset.step[-1]), method.inner.learning_rate
+        raise DivergedError(
+            f"{where} diverged at step {last.diverged} (t = {last.diverged * rate:g}) with learning_rate = {rate:g}; the history "
+            f"up to step {reached} is kept, lower the learning rate.",
+            step=last.diverged,
+            run=run,
+        )
+    if last.ended == "interrupted":
+        where = last.where or f"at t = {float(run.dataset.time[-1]):g}"
+        raise Interrupted(f"interrupted {where}; what was computed is kept.", run=run)
+    return run
+
+
+@in_float64
+def train_many(task, networks, method=None, *, model="auto", progress=False):
+    """Train many networks on one task; returns `Runs`.
+
+    task      as in `train`
+    networks  a list of networks; they may differ in everything
+    method    one method for all
+    model     "auto", "full", "gram" or "symmetric", as in `train`
+    progress  True draws a bar on stderr; or a function of (done, total)
+
+    Each member equals its single run bit for bit: runs share a compiled program, lane by lane, and never each other's
+    numbers. A member that diverges (or chatters) is NaN from its last good save on, with its step in `diverged_step`. Flows share
+    their save times, so a member's own event times are not among them, and come without a certificate. Ctrl-C raises Interrupted
+    with the finished members in `.run`.
+
+    Raises SpecError for an empty list and for arguments that do not fit together.
+
+    >>> import mixflow as mf
+    >>> seeds = [mf.Transformer(width=8, seed=seed) for seed in range(3)]
+    >>> mf.train_many(mf.Mixture(), seeds, mf.GradientDescent(steps=100, save_every=50)).dataset.loss.shape
+    (3, 3)
+    """
+    networks = list(networks)
+    if not networks:
+        raise SpecError("networks is empty: give at least one Transformer.")
+    method = checked(task, networks[0], method)[1]
+    for network in networks:
+        checked(task, network, method)
+    method = method.shared_times()
+    engines = [choose(task, network, method, model) for network in networks]
+    bar = Progress.of(progress, unit="run")
+    began = clock.perf_counter()
+    try:
+        outcomes, interrupted = together(engines, networks, method, bar)
+    finally:
+        bar.close()
+    kept = [i for i, outcome in enumerate(outcomes) if outcome is not None]
+    if not kept:
+        raise Interrupted("interrupted before any run was finished.")
+    chosen = [[each[i] for i in kept] for each in (engines, networks, outcomes)]
+    runs = Runs(batch(*chosen, method, wall_time=clock.perf_counter() - began))
+    if interrupted:
+        raise Interrupted(f"interrupted with {len(kept)} of {len(networks)} runs finished and kept.", run=runs)
+    return runs
+
+
+def together(engines, networks, method, bar, rates=None):
+    """The outcome of each network (None where Ctrl-C came first) and whether it came: groups of lanes in threads.
+
+    rates   learning rates of the members, where they differ
+    """
+    groups = _groups(engines, networks, method)
+    outcomes, done = [None] * len(networks), [0.0] * len(groups)
+
+    def advance(g):
+        chosen = groups[g]
+        engine = engines[chosen[0]]
+        members = [
+            Member(network=networks[i], state=engine.start(networks[i]), rate=None if rates is None else rates[i])
+            for i in chosen
+        ]
+
+        def note(share):
+            done[g] = share * len(chosen)
+            bar(sum(done), len(networks))
+
+        found = follow(engine, method, members, watch=watched(engine), progress=note, certificate=False)
+        if not any(outcome.last.ended == "interrupted" for outcome in found):
+            for i, outcome in zip(chosen, found, strict=True):
+                outcomes[i] = outcome
+
+    try:
+        _in_threads(advance, range(len(groups)))
+    except KeyboardInterrupt:
+        return outcomes, True
+    return outcomes, False
+
+
+def _groups(engines, networks, method):
+    """Indices of members that share a program, at most `lanes` at a time; one by one where a stage flows or ends at an event."""
+    alone = method.flows or any(is_event(stage.end) for network in networks for stage in method.stages(network))
+    by_key = {}
+    for i, engine in enumerate(engines):
+        by_key.setdefault(engine.key, []).append(i)
+    groups = []
+    for indices in by_key.values():
+        lanes = 1 if alone else engines[indices[0]].lanes
+        groups += [indices[j : j + lanes] for j in range(0, len(indices), lanes)]
+    return groups
+
+
+def _in_threads(function, items):
+    """Call it for every item; on Ctrl-C what has not begun is dropped."""
+    pool = concurrent.futures.ThreadPoolExecutor(min(len(items), os.cpu_count() or 1))
+    try:
+        for _ in pool.map(in_float64(function), items):
+            pass
+    finally:
+        pool.shutdown(wait=True, cancel_futures=True)
