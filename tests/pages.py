@@ -1,6 +1,7 @@
 """A running playground and a browser for tests: started once, bounded in every wait, stopped at the end."""
 
 import contextlib
+import json
 import os
 import re
 import shutil
@@ -95,3 +96,40 @@ def wait_until(condition, seconds, *, every=0.05, what="the condition"):
         if time.monotonic() > end:
             raise AssertionError(f"{what} did not come true within {seconds} s")
         time.sleep(every)
+
+
+def open_socket(server, **headers):
+    address = server.replace("http", "ws") + "socket"
+    origin = headers.pop("origin", server.rstrip("/"))
+    from websockets.sync.client import connect
+
+    return connect(address, origin=origin, additional_headers=headers or cookie(server), max_size=None)
+
+
+def ask(page, **message):
+    page.send(json.dumps({"id": 1, **message}))
+
+
+def answers(page, last=("done", "refused", "failed"), seconds=60):
+    """(header, arrays) of every frame up to one of the kinds in `last`."""
+    from mixflow.playground.frames import decode
+
+    found, end = [], time.monotonic() + seconds
+    while not found or found[-1][0]["kind"] not in last:
+        found.append(decode(page.recv(timeout=max(0.1, end - time.monotonic()))))
+    return found
+
+
+def run(page, **controls):
+    ask(page, type="run", controls=controls)
+    return answers(page)
+
+
+def arrays_of(frames, name):
+    import numpy as np
+
+    return np.concatenate([arrays[name] for _, arrays in frames if name in arrays])
+
+
+def status(server):
+    return get(server, "status.json").json()

@@ -64,7 +64,7 @@ class Guard:
             return await send({"type": "websocket.close", "code": 1008, "reason": refusal})
         if refusal:
             return await self._answer(send, 403, f"{refusal}\n")
-        if shown is not None and scope["type"] == "http" and scope["path"] == "/":
+        if self._right(shown) and scope["type"] == "http" and scope["path"] == "/":
             cookie = f"{self.cookie}={self.token}; Path=/; HttpOnly; SameSite=Strict"
             return await self._answer(send, 303, "", [(b"location", b"/"), (b"set-cookie", cookie.encode())])
 
@@ -96,16 +96,19 @@ class Guard:
 
     def _stranger(self, given, shown):
         """Why one without the token is refused, or None."""
-        known = [shown] if shown is not None else []
+        known = [shown]
         for text in given["cookie"]:
             try:
                 cookie = SimpleCookie(text).get(self.cookie)
             except CookieError:
                 continue
             known += [cookie.value] if cookie is not None else []
-        if any(hmac.compare_digest(one.encode(), self.token.encode()) for one in known):
+        if any(map(self._right, known)):
             return None
         return "This page needs its token: open the address that `mixflow playground` printed when it started."
+
+    def _right(self, token):
+        return token is not None and hmac.compare_digest(token.encode(), self.token.encode())
 
     @staticmethod
     def _shown(scope):
