@@ -18,7 +18,7 @@ from .minibatch import Minibatches
 from .series import resumed, series
 from .tables import Tables
 
-TYPES = 64  # token types up to which tables serve; beyond, most pairs of types never meet in an atom (`vectors`)
+TYPES = 1024  # token types up to which tables serve; a table of scores has the square of it in entries, for each lane
 
 
 class Gram(Engine):
@@ -51,7 +51,7 @@ class Gram(Engine):
         if (why := no_closure(task, network, method)) is not None:
             return why
         if len(task.population().token_feature) > TYPES:
-            return f"the task has more than {TYPES} token types"
+            return f"the task has more than {TYPES} token types, too many for tables of scores; use model='full'"
         return None
 
     @property
