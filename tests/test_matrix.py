@@ -60,5 +60,6 @@ def one_sentence(call):
     try:
         return call()
     except mf.SpecError as error:
-        assert "\n" not in str(error)
-        return None
+        said = str(error)
+    assert "\n" not in said
+    return None

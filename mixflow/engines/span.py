@@ -43,7 +43,7 @@ class Span(Engine):
         if not hasattr(task, "tokens"):
             return "it is for tokens that are vectors of their own, such as images"
         if network.no_closure is not None or method.inner.no_closure is not None:
-            return f"a {type(network).__name__} by {type(method).__name__} needs a list of features, but every token is its own; train task.finite()"
+            return "it needs a list of features, but every token is its own; train task.finite()"
         if network.mean_field:
             return "width = inf: infinitely many weights cannot be stored; leave model out"
         if method.flows:

@@ -40,9 +40,11 @@ class Vectors(Engine):
         if not hasattr(task, "tokens"):
             return "it is for tokens that are vectors of their own, such as images"
         if network.no_closure is not None or method.inner.no_closure is not None:
-            return f"a {type(network).__name__} by {type(method).__name__} needs a list of features, but every token is its own; train task.finite()"
+            return "it needs a list of features, but every token is its own; train task.finite()"
         if method.flows:
-            return "tokens that are all different have a kink for every sample and head; use GradientDescent, or train task.finite()"
+            return (
+                "every sample has kinks of its own where all tokens differ; use GradientDescent, or train task.finite()"
+            )
         if network.mean_field and network.standard:
             return "initialisation = 'standard' at infinite width starts from random scores between features; set a finite width"
         if network.queries == "one":
