@@ -30,9 +30,12 @@ FUNCTIONS = {
     "min",
     "diag",
 }
+LONG = 76  # characters of a line that fit the page
+PROSE_WORD = re.compile(r"(?<![\w^])(?!softmax|loss|exp|log)[a-z]{3,}(?!\()")
 PROSE = {"of", "on", "in", "is", "as", "by", "to", "or", "at"}
 RAISED = dict(zip("ᵀ²³⁺⁻ⁿ⁴", "T23+−n4"))
 LOWERED = dict(zip("₀₁₂₃", "0123"))
+SPACE = "\u00a0"
 RELATION = re.compile(r"(?<![<>=!])(←|=|≤|≥|∈|>)")
 TOKEN = re.compile(
     r"(?P<code>`[^`]+`)|(?P<word>[A-Za-z]{2,})|(?P<number>\d+(?:\.\d+)?(?:e-?\d+)?)"
@@ -69,17 +72,27 @@ def is_formula(text):
 
 
 def display(text):
-    """A block of lines as one table of formulas, aligned at the first relation of each."""
+    """A block of lines as one table of formulas, aligned at the first relation of each; long lines break at their gaps."""
     rows = []
     for line in text.splitlines():
-        found = RELATION.search(line)
-        parts = (line[: found.start()], line[found.start() :]) if found else ("", line)
-        cells = (
-            f'<mtd style="text-align:{side}">{formula(part)}</mtd>' for side, part in zip(("right", "left"), parts)
-        )
-        rows.append(f"<mtr>{''.join(cells)}</mtr>")
+        for i, part in enumerate(_broken(line)):
+            found = None if i else RELATION.search(part)
+            if i == 0 and (found is None or len(PROSE_WORD.findall(part[: found.start()])) > 1):
+                rows.append(f'<mtd columnspan="2" style="text-align:left">{formula(part)}</mtd>')
+                continue
+            left, right = (part[: found.start()], part[found.start() :]) if found else ("", part)
+            cells = zip(("right", "left"), (left, right))
+            rows.append("".join(f'<mtd style="text-align:{side}">{formula(cell)}</mtd>' for side, cell in cells))
+    table = "".join(f"<mtr>{row}</mtr>" for row in rows)
+    return f'<div class="math"><math display="block"><mtable displaystyle="true">{table}</mtable></math></div>\n'
+
+
+def _broken(line):
+    """The line, or its pieces where it is too long for the page."""
     return (
-        f'<div class="math"><math display="block"><mtable displaystyle="true">{"".join(rows)}</mtable></math></div>\n'
+        [line]
+        if len(line.strip()) <= LONG
+        else [piece for piece in re.split(r" {3,}(?![←=≤≥>])", line.strip()) if piece]
     )
 
 
@@ -100,7 +113,11 @@ def formula(text):
             elif len(token["space"]) > 1:
                 parts.append('<mspace width="0.6em"/>')
             continue
-        base = _base(token, text[at:])
+        base = _base(
+            token,
+            text[at:],
+            bool(parts) and text[token.start() - 1] == " " and not parts[-1].endswith(f"{SPACE}</mtext>"),
+        )
         low = high = ""
         while script := SCRIPT.match(text, at):
             at = script.end()
@@ -110,7 +127,7 @@ def formula(text):
     return f"<mrow>{''.join(parts)}</mrow>"
 
 
-def _base(token, rest):
+def _base(token, rest, before):
     kind, text = token.lastgroup, html.escape(token.group())
     if kind == "code":
         return f"<mtext><code>{text[1:-1]}</code></mtext>"
@@ -122,9 +139,10 @@ def _base(token, rest):
         if text in FUNCTIONS or rest.startswith("("):
             return f'<mi mathvariant="normal">{text}</mi>'
         if len(text) == 2 and text not in PROSE:
-            return f"<mi>{text}</mi>"
-        return f"<mtext>{text}{' ' * rest.startswith(' ')}</mtext>"  # a word of prose keeps the space behind it
-    return f"<mo>{text}</mo>"
+            return "".join(f"<mi>{letter}</mi>" for letter in text).join(("<mrow>", "</mrow>"))
+        # MathML drops common spaces at the ends of text.
+        return f"<mtext>{SPACE * before}{text}{SPACE * rest.startswith(' ')}</mtext>"
+    return f'<mo stretchy="false">{text}</mo>' if text in "()[]⟨⟩|‖" else f"<mo>{text}</mo>"
 
 
 def _script(script, kinds):
