@@ -5,10 +5,10 @@ Equal to training every weight, step for step.
 
 import numpy as np
 
-from ..errors import SpecError
 from ..jaxed import jax
+from ..networks.given import given
 from ..networks.readout import ReadOut, asking
-from ..networks.transformer import embedding, start
+from ..networks.transformer import start
 from . import loss as losses
 from .base import Engine, no_closure
 from .closure import descend
@@ -74,14 +74,11 @@ class Gram(Engine):
         lanes = {
             "bias": np.array([network.bias for network in networks]),
             "eta_w": np.array(eta_w),
-            "eta_A": np.array(eta_A) * [network.score_rate(self._dimension(network)) for network in networks],
+            "eta_A": np.array(eta_A) * [network.score_rate(self.population) for network in networks],
         }
         gram = {} if self.orthonormal else {"gram": self.population.gram}
         tiled = {name: np.tile(x, self.attentions) for name, x in lanes.items()}
         return {**self.batches.parameters(networks), **gram, **tiled}
-
-    def _dimension(self, network):
-        return len(embedding(self.population, network.dimension))
 
     def stack(self, states):
         """`LANES` states of single runs -> one state with lanes."""
@@ -257,12 +254,7 @@ class Gram(Engine):
         """The Gram state of weights given by name; what is not given keeps its start."""
         if network.mean_field:
             return super().convert(network, weights)
-        blank = network.start(self.population)
-        for name, x in weights.items():
-            if name not in blank or np.shape(x) != np.shape(blank[name]):
-                expected = ", ".join(f"{key} {np.shape(value)}" for key, value in blank.items())
-                raise SpecError(f"start has {name} of shape {np.shape(x)}: expected weights {expected}.")
-        seen = network.observe({**blank, **weights}, self.population)
+        seen = network.observe(given(network, self.population, weights), self.population)
         return {name: np.asarray(x) for name, x in seen.items()}
 
     def field(self, network, train_w=True, train_attention=True):

@@ -5,7 +5,7 @@ from functools import lru_cache
 import numpy as np
 
 from ..networks.readout import ReadOut, asking
-from ..networks.transformer import embedding, start
+from ..networks.transformer import start
 from . import loss as losses
 from .gated import GatedField, product
 
@@ -38,7 +38,7 @@ def gram_field(task, network, *, train_w=True, train_attention=True):
         "query": query,
         "metric_w": np.kron(np.kron(mixed, np.eye(r)), task.gram) * train_w,
         "rate_others": 1.0 * train_w,
-        "rate": np.full(len(state["A"]), network.score_rate(len(embedding(task, network.dimension))) * train_attention),
+        "rate": np.full(len(state["A"]), network.score_rate(task) * train_attention),
         "Gamma": None if identity else task.gram,
     }
     order = ["w", *(name for name in ("bias", "read_out", "offset") if name in state), "A", "G_K", "G_Q"]

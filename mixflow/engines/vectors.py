@@ -110,7 +110,7 @@ class Vectors(Engine):
             **self.batches.parameters(networks),
             "bias": np.array(network.bias),
             "eta_w": np.array(eta_w[0]),
-            "eta_A": np.array(eta_A[0]) * network.score_rate(t.dimension),
+            "eta_A": np.array(eta_A[0]) * network.score_rate(t),
             "labels": t.labels,
             "train": t.train.tokens,  # (n, L, d)
             "directions": t.directions,

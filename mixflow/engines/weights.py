@@ -10,6 +10,7 @@ import numpy as np
 
 from ..errors import SpecError
 from ..jaxed import jax
+from ..networks.given import given
 from ..networks.own import seen
 from . import loss as losses
 from .base import Engine, listed
@@ -189,9 +190,4 @@ class Weights(Engine):
 
     def convert(self, network, weights):
         """The state with the weights given by name; what is not given keeps its start."""
-        blank = network.start(self.population)
-        for name, x in weights.items():
-            if name not in blank or np.shape(x) != np.shape(blank[name]):
-                expected = {key: np.shape(value) for key, value in blank.items()}
-                raise SpecError(f"start has {name} of shape {np.shape(x)}: expected weights of shapes {expected}.")
-        return {"weights": {**blank, **{name: np.asarray(x, float) for name, x in weights.items()}}}
+        return {"weights": given(network, self.population, weights)}

@@ -141,14 +141,14 @@ class Transformer(Spec, section="transformer", kind="transformer"):
             return 1.0
         return 0.0 if self.mean_field else self.width**-0.5
 
-    def score_rate(self, d):
-        """What the learning rate is multiplied by where A are the scores themselves, in dimension d (docs/mathematics.md §13).
+    def score_rate(self, task):
+        """What the learning rate is multiplied by where A are the scores themselves (docs/mathematics.md §13).
 
         Scores divided by √m move like unscaled ones at the rate η/√m (η/m if W_KQ is one matrix). At infinite width with entries
         N(0, 1/d) that is directly trained scores at the rate 2η/d.
         """
         if self._random_limit and self.attention == "product":
-            return 2.0 / d
+            return 2.0 / (self.dimension or len(task.features))
         return self.score_scale if self.attention == "product" else self.score_scale**2
 
     def limit(self):

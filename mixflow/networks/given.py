@@ -1,0 +1,25 @@
+"""Weights that somebody gives by name, as a start."""
+
+import numpy as np
+
+from ..errors import SpecError
+
+
+def given(network, task, weights):
+    """All weights of a network: those given, by name, and the network's own start for the others.
+
+    A head's only value vector may come without an axis of its own, and tied values for both heads, as `Run.weights` has them.
+    """
+    blank = network.start(task)
+    found = dict(blank)
+    for name, x in weights.items():
+        x, shape = np.asarray(x, float), np.shape(blank.get(name))
+        if name == "w" and x.ndim == len(shape) - 1:
+            x = x[:, None]
+        if name == "w" and x.ndim == len(shape) and len(x) == 2 * shape[0] and np.array_equal(x[0], -x[1]):
+            x = x[:1]
+        if name not in blank or x.shape != shape:
+            expected = ", ".join(f"{key} {np.shape(value)}" for key, value in blank.items())
+            raise SpecError(f"start has {name} of shape {np.shape(weights[name])}: expected {expected}.")
+        found[name] = x
+    return found

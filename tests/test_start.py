@@ -1,0 +1,76 @@
+"""Where a run begins and what it leaves: another run's end, a construction, given weights; weights of any save."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+import mixflow as mf
+
+TASK, NETWORK = mf.Mixture(2), mf.Transformer(width=6, omega=0.5, seed=2)
+METHOD = mf.GradientDescent(0.1, 60, save_every=20)
+
+
+@pytest.mark.parametrize("network", [NETWORK, mf.Transformer(), replace(NETWORK, heads=3, offset=True)])
+def test_a_run_begins_where_another_ended(network):
+    first = mf.train(TASK, network, METHOD)
+    second = mf.train(TASK, network, METHOD, start=first).dataset
+    both = mf.train(TASK, network, replace(METHOD, steps=120)).dataset
+    np.testing.assert_array_equal(second.w[-1], both.w[-1])
+    flow = mf.train(TASK, network, mf.GradientFlow(until=1.0, save_at=2), start=first).dataset
+    np.testing.assert_array_equal(flow.w[0], first.dataset.w[-1])
+
+
+@pytest.mark.parametrize(
+    "options", [{}, {"tie_values": True}, {"values": 2, "value_scale": 0.2}, {"attention": "direct"}]
+)
+def test_weights_of_a_save_give_its_inner_products_and_are_a_start(options):
+    network = replace(NETWORK, dimension=5, **options)
+    run = mf.train(TASK, network, METHOD)
+    assert run.dataset.attrs["model"] == "gram"
+    for time in (0.0, 4.0, None):
+        weights = run.weights(time)
+        at = run.dataset.sel(time=6.0 if time is None else time, method="nearest")
+        A = weights["W_KQ"] if "W_KQ" in weights else np.einsum("hmi,hmj->hij", weights["W_K"], weights["W_Q"])
+        np.testing.assert_allclose(A[:, :4, :4], at.A, rtol=0, atol=1e-12)  # the features are the first basis vectors
+        np.testing.assert_allclose(weights["w"][..., :4], at.w, rtol=0, atol=1e-12)
+    for model in ("gram", "full"):
+        again = mf.train(TASK, network, METHOD, model=model, start=run.weights(4.0)).dataset
+        np.testing.assert_allclose(again.A[1], run.dataset.A[-1], rtol=0, atol=1e-12)
+
+
+def test_weights_of_a_staged_run():
+    method = mf.ThreeStage(mf.GradientDescent(0.1, save_every=10), 3.0, 2.0, 2.0)
+    run = mf.train(TASK, NETWORK, method)
+    for time in (2.0, 4.0, 7.0):
+        weights = run.weights(time)
+        A = np.einsum("hmi,hmj->hij", weights["W_K"], weights["W_Q"])
+        np.testing.assert_allclose(A, run.dataset.A.sel(time=time, method="nearest"), rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize("width", [8, np.inf])
+def test_a_construction_is_a_start(width):
+    net = mf.construct(classes=2, width=8)
+    data = mf.train(TASK, mf.Transformer(width=width), METHOD, start=net).dataset
+    np.testing.assert_allclose(data.margin[0], net.margin, rtol=1e-12)
+    assert data.loss[-1] < data.loss[0]
+
+
+@pytest.mark.parametrize(
+    ("call", "says"),
+    [
+        (lambda: mf.train(TASK, NETWORK, METHOD, start=3), "start = 3: expected a Run"),
+        (lambda: mf.train(TASK, NETWORK, METHOD, start={"W": np.zeros(3)}), "start has W of shape"),
+        (lambda: mf.train(TASK, method=METHOD, start={"w": np.zeros((2, 4))}), "has none here"),
+        (
+            lambda: mf.train(mf.Mixture(3), NETWORK, METHOD, start=mf.train(TASK, NETWORK, METHOD)),
+            "another network or task",
+        ),
+        (lambda: mf.train(TASK, method=METHOD).weights(), "infinitely many weights"),
+        (lambda: mf.train(TASK, NETWORK, METHOD).weights(0.123), "was not saved"),
+        (lambda: mf.train(TASK, NETWORK, mf.GradientFlow(until=1.0)).weights(), "only descent has weights"),
+    ],
+)
+def test_bad_input(call, says):
+    with pytest.raises(mf.SpecError, match=says):
+        call()
