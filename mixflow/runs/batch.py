@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from .. import display
 from ..provenance import provenance
 from .files import save
 from .run import Run
@@ -38,6 +39,9 @@ class Runs:
 
     def __len__(self):
         return self.dataset.sizes["run"]
+
+    def _repr_html_(self):
+        return display.runs(self)
 
     def __repr__(self):
         d, spec = self.dataset, self.spec
