@@ -234,6 +234,25 @@ def test_odd_paths_are_one_line(capsys, path):
         assert len(err) < 1000
 
 
+def test_a_forged_file_with_a_right_checksum_is_one_sentence(capsys, tmp_path):
+    import mixflow as mf
+    from mixflow import sealed
+
+    data = mf.train(mf.Mixture(), mf.Transformer(), mf.GradientDescent(steps=10)).dataset
+    for forged in (
+        data.drop_vars("loss"),
+        data.isel(time=slice(0)),
+        data.assign_attrs(spec="{}"),
+        data.assign_attrs(spec="x"),
+    ):
+        path = tmp_path / "forged.nc"
+        path.write_bytes(sealed.pack(bytes(forged.to_netcdf(engine="h5netcdf"))))
+        code, _, err = call(capsys, "info", str(path))
+        assert code == 2
+        assert "holds no run that this version understands" in err
+        assert err.count("\n") == 1
+
+
 def program(words, **settings):
     return subprocess.Popen([sys.executable, "-m", "mixflow", *words], text=True, **settings)
 

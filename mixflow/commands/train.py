@@ -2,7 +2,7 @@
 
 import pathlib
 
-from .common import DONE, JSON, check_writable, say, show
+from .common import DONE, JSON, believed, check_writable, say, show
 
 SUMMARY = "Train one network and print what it learned."
 EXAMPLE = "mixflow train --classes 2 --width inf --omega 0.3 --method gd --learning-rate 0.1 --steps 20000 --out run.nc"
@@ -65,7 +65,8 @@ def _trained(options):
 
     if options.continued:
         steps = vars(options)["method.steps"]
-        return extend(load(options.continued), 20_000 if steps is None else steps, progress=True)
+        with believed(options.continued):
+            return extend(load(options.continued), 20_000 if steps is None else steps, progress=True)
     tables = dict(tables(options.spec)) if options.spec else {}
     model = options.model or tables.pop("model", "auto")
     tables["method"] = _method(options, tables.get("method"))

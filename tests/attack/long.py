@@ -18,7 +18,7 @@ import traceback
 sys.path.insert(0, os.path.dirname(__file__))
 
 
-def attack(seed, end):
+def attack(seed, minutes):
     """One process: (counts {(attacker, verdict): number}, failures)."""
     import attackers
     from hypothesis import HealthCheck, Phase, given, settings
@@ -28,7 +28,7 @@ def attack(seed, end):
     counts, failures = collections.Counter(), []
     folder = pathlib.Path(tempfile.mkdtemp(prefix="mixflow-attack-"))
     each = attackers.everyone(folder)
-    rounds = 0
+    rounds, end = 0, time.time() + 60 * minutes
     quiet = settings(
         max_examples=200, deadline=None, database=None, suppress_health_check=list(HealthCheck),
         phases=[Phase.generate, Phase.shrink],
@@ -54,8 +54,7 @@ def main():
     parser.add_argument("--processes", type=int, default=os.cpu_count())
     parser.add_argument("--seed", type=int, default=int(time.time()) % 10**6)
     options = parser.parse_args()
-    end = time.time() + 60 * options.minutes
-    jobs = [(options.seed + i, end) for i in range(options.processes)]
+    jobs = [(options.seed + i, options.minutes) for i in range(options.processes)]
     with multiprocessing.get_context("spawn").Pool(options.processes) as pool:
         results = pool.starmap(attack, jobs)
     counts = sum((found for found, _ in results), collections.Counter())
