@@ -19,13 +19,13 @@ import pytest
 import mixflow as mf
 from mixflow.cli import main
 from mixflow.errors import SpecError, StoreError
+from mixflow.spec import build
 from mixflow.sweeping import cluster, cost
 from mixflow.sweeping.manifest import DONE, FAILED, WAITING, Manifest, lock, owner
 from mixflow.sweeping.plan import Plan
 from mixflow.sweeping.run import check_header, write_header
 from mixflow.sweeping.spec import Sweep
-from mixflow.sweeping.trajectories import trajectories
-from mixflow.sweeping.work import pack, run_batch, unpack
+from mixflow.sweeping.work import pack, run_batch, trajectories, unpack
 
 TINY = {"task": {"classes": 1}, "method": {"steps": 40, "save_every": 10}}
 
@@ -88,14 +88,15 @@ def test_batches_partition_the_runs_and_share_task_method_and_program():
         assert len(job["runs"]) == plan.size(batch)
     # Infinite width does not depend on the seed: those runs are counted once.
     assert len(seen) == len(set(seen)) == plan.runs == 2 * 2 * 3 * 5 + 2 * 3
-    assert {group.engine for group in plan.groups} == {"gram", "symmetric"}
+    assert {group.program.split(",")[0] for group in plan.groups} == {"gram", "symmetric"}
 
 
 def test_members_of_a_batch_equal_single_runs_bit_for_bit():
     plan = planned(grid={"transformer.width": [4, math.inf], "task.classes": [2]}, seeds={"transformer.seed": 3})
     for batch in range(plan.batches):
-        for task, transformer, arrays in trajectories(plan.job(batch)):
-            run = mf.train(task, transformer, mf.GradientDescent(steps=40, save_every=10)).dataset
+        job = plan.job(batch)
+        for table, (task, arrays) in zip(job["transformers"], trajectories(job), strict=True):
+            run = mf.train(task, build("transformer", table), mf.GradientDescent(steps=40, save_every=10)).dataset
             for name in ("loss", "accuracy", "w", "A", "z", "margin", "loss_hard"):
                 np.testing.assert_array_equal(arrays[name], run[name].values)
 
@@ -110,8 +111,8 @@ def test_learning_rates_share_lanes_and_equal_single_runs_bit_for_bit(width):
     assert (len(plan.groups), plan.batches, plan.runs) == (1, 1, 6)
     job = plan.job(0)
     settings = [(rate, omega) for rate in rates for omega in (0.3, 0.4)]
-    for (rate, omega), (task, transformer, arrays) in zip(settings, trajectories(job), strict=True):
-        assert transformer.omega == omega
+    for (rate, omega), (task, arrays) in zip(settings, trajectories(job), strict=True):
+        transformer = mf.Transformer(width=width, omega=omega)
         run = mf.train(task, transformer, mf.GradientDescent(learning_rate=rate, steps=40, save_every=10)).dataset
         for name in ("time", "loss", "w", "A", "margin"):
             np.testing.assert_array_equal(arrays[name], run[name].values)
@@ -124,15 +125,20 @@ def test_learning_rates_share_lanes_and_equal_single_runs_bit_for_bit(width):
 
 
 @pytest.mark.parametrize(
-    ("classes", "width"), [(2, 4), (2, math.inf), (7, math.inf)], ids=["gram", "symmetric", "types"]
+    ("classes", "width", "names"),
+    [
+        (2, 4, ["loss", "w", "A", "margin", "z"]),
+        (2, math.inf, ["loss", "w", "A", "margin", "z", "w_sector", "A_sector"]),
+        (7, math.inf, ["loss", "margin", "z", "w_sector", "A_sector"]),
+    ],
+    ids=["gram", "symmetric", "types"],
 )
-def test_series_have_the_dimensions_of_the_dataset(tmp_path, classes, width):
-    names = ["loss", "w", "A", "margin", "z", "w_sector", "A_sector"]
+def test_series_have_the_dimensions_of_the_dataset(tmp_path, classes, width, names):
     fixed = {"task": {"classes": classes}, "transformer": {"width": width}, "method": {"steps": 20}}
     found = finished(tmp_path, **fixed, grid={"transformer.omega": [0.3, 0.4]}, output={"series": names}).trajectories()
     task, transformer = mf.Mixture(classes), mf.Transformer(width=width, omega=0.4)
     run = mf.train(task, transformer, mf.GradientDescent(steps=20)).dataset
-    assert [name for name in names if name in run] == [name for name in names if name in found]
+    assert set(names) == set(found.data_vars)
     for name in found.data_vars:
         assert found[name].dims == ("run", *run[name].dims)
         np.testing.assert_array_equal(found[name].sel(run=1).values, run[name].values)
@@ -140,10 +146,16 @@ def test_series_have_the_dimensions_of_the_dataset(tmp_path, classes, width):
             assert found[dim].values.tolist() == run[dim].values.tolist()
 
 
-def test_heads_of_a_task_with_more_classes_keep_their_names():
+def test_a_series_of_some_groups_is_kept_of_those():
+    both = planned(transformer={}, grid={"transformer.width": [4, math.inf]}, output={"series": ["w_sector"]})
+    assert [group.kept > 0 for group in both.groups] == [False, True]
+
+
+def test_heads_of_a_task_with_more_classes_keep_their_names(tmp_path):
     task = mf.variants.multiclass(2, values=3)
     run = mf.train(task, mf.Transformer(), mf.GradientDescent(steps=20))
-    assert run.engine.coordinates()["head"] == run.dataset["head"].values.tolist() == ["0", "1", "2"]
+    kept = finished(tmp_path, task={"kind": "multiclass", "values": 3}, output={"series": ["w"]}).trajectories()
+    assert kept["head"].values.tolist() == run.dataset["head"].values.tolist() == ["0", "1", "2"]
 
 
 def test_pilots_are_finished_work_in_the_same_processes(tmp_path, monkeypatch):
@@ -546,7 +558,7 @@ def test_separation_asks_for_the_deciding_samples(classes):
 
 
 def test_a_run_that_chatters_spoils_no_other_and_is_not_tried_again(monkeypatch):
-    from mixflow.sweeping import trajectories as place
+    from mixflow.sweeping import work as place
     from mixflow.sweeping.work import attempt
 
     right, calls = place.together, []

@@ -160,7 +160,7 @@ def test_kills_at_random_moments_change_nothing(spec, reference, tmp_path):
 
 
 POISON = """
-import mixflow.sweeping.trajectories as place
+import mixflow.sweeping.work as place
 right = getattr(place.choose, "right", place.choose)  # Dask loads a preload more than once
 
 def choose(task, transformer, method, model):

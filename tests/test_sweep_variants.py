@@ -70,7 +70,7 @@ def test_a_sweep_reads_stages_as_a_run_does():
 @pytest.mark.parametrize(
     ("network", "build"),
     [
-        ({"width": 6, "heads": 4}, lambda seed: mf.Transformer(width=6, seed=seed, heads=4)),
+        ({"width": 6, "heads": 4}, lambda seed: mf.Transformer(width=6, heads=4, seed=seed)),
         ({"kind": "vanilla", "mlp_width": 8}, lambda seed: mf.Vanilla(mlp_width=8, seed=seed)),
         ({"width": 6}, lambda seed: mf.Transformer(width=6, seed=seed)),
     ],
@@ -133,19 +133,19 @@ def test_one_mean_field_run_stands_at_every_seed_whatever_the_model(tmp_path):
         ({"task": {"kind": "coherent"}}, "task.coherence is missing"),
         ({"task": {"kind": "coherent", "coherence": 0.1, "cohrence": 0.2}}, "did you mean 'coherence'"),
         ({"task": {"kind": "coherent"}, "grid": {"task.coherence": [0.2, 2.0]}}, "makes Γ indefinite"),
-        ({"task": {"kind": "label_noise", "probability": 0.1, "task": {"clases": 3}}}, "task.task.clases is unknown"),
+        ({"task": {"kind": "label_noise", "probability": 0.1, "task": {"clases": 3}}}, "task.task.'clases' is unknown"),
         (
             {"task": {"kind": "sample", "n": 20, "seed": 0, "task": {"kind": "repeated"}}},
-            "samples are drawn from a mixture only",
+            "expected a task of kind mixture",
         ),
         (
             {"task": {"kind": "distractors", "task": {"kind": "noisy", "sigma": 0.1}}},
             "distractors needs a Mixture, a Sample or a FiniteTask",
         ),
-        ({"transformer": {"kind": "variant"}}, "expected one of 'transformer', 'vanilla'"),
-        ({"transformer": {"kind": "vanilla"}, "method": {"kind": "flow"}}, "no gradient flow"),
-        ({"method": {"kind": "three-stage", "method": {"kind": "optimizer", "rule": "adam"}}}, "width = inf"),
-        ({"transformer": {"kind": "vanilla"}, "output": {"series": ["G_X"]}}, "output.series = 'G_X'"),
+        ({"transformer": {"kind": "variant"}}, "transformer.kind = 'variant': expected one of"),
+        ({"transformer": {"kind": "vanilla"}, "method": {"kind": "flow"}}, "Vanilla by GradientFlow"),
+        ({"method": {"kind": "three-stage", "method": {"kind": "optimizer", "rule": "adam"}}}, "set the width"),
+        ({"transformer": {"kind": "vanilla"}, "output": {"series": ["G_Q"]}}, "output.series = 'G_Q'"),
         ({"transformer": {"kind": "vanilla"}, "output": {"reductions": ["separation"]}}, "leave it out"),
     ],
 )  # fmt: skip

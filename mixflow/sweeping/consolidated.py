@@ -12,7 +12,7 @@ import numpy as np
 from .. import sealed
 from ..engines import choose
 from ..errors import StoreError
-from .fields import build
+from .spec import objects
 
 
 def consolidate(result):
@@ -62,7 +62,7 @@ def _write_series(result, g, path):
     if not count:
         return
     plan = result.plan
-    engine = choose(*build(plan.sweep.settings(plan.positions(plan.first[g])[0])))
+    engine = choose(*objects(plan.sweep.settings(plan.positions(plan.first[g])[0])))
     dimensions, labels = engine.variables(), engine.coordinates()
     with h5netcdf.File(path, "a") as file:
         group = file.create_group(f"group_{g}")

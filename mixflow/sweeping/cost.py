@@ -127,7 +127,7 @@ def estimated_bytes(plan):
     """Of the manifest and of its copy in one file."""
     total = 0
     for group in plan.groups:
-        total += group.runs * (2 * ROW_BYTES + 2 * group.series_bytes * group.saves) + group.batches * PART_BYTES
+        total += 2 * group.runs * (ROW_BYTES + group.kept) + group.batches * PART_BYTES
     return int(total)
 
 

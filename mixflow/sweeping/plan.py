@@ -16,8 +16,8 @@ import numpy as np
 from ..checks import one_of
 from ..engines import choose
 from ..errors import SpecError
-from ..runs.schema import LONG_NAMES
-from .fields import STEPWISE, build, plain
+from ..spec import plain
+from .spec import objects
 
 MOST_GROUPS = 100_000
 BATCH_SECONDS = 1.0  # long against the 10 ms a batch costs to send and write, short against what a crash may lose
@@ -32,12 +32,10 @@ class Group:
     """Runs that share a compiled program, a task and a method but for its rate: `indices` are the positions along every axis."""
 
     indices: tuple
-    engine: str
     lanes: int
     batch: int  # runs in a batch
     nominal: float  # seconds one run takes on a nominal machine
-    saves: int
-    series_bytes: int  # of the trajectories kept of one run, for each save
+    kept: int  # bytes of one run's trajectories
     label: str
     same: tuple = ()  # axes along which all points are one run, which `indices` holds once
 
@@ -64,8 +62,8 @@ class Plan:
 
     >>> from .spec import Sweep
     >>> plan = Plan(Sweep({"grid": {"transformer.omega": [0.1, 0.2], "transformer.width": [64, "inf"]}}))
-    >>> plan.runs, [group.engine for group in plan.groups]
-    (4, ['gram', 'symmetric'])
+    >>> plan.runs, [group.program for group in plan.groups]
+    (4, ['gram, K = 2', 'symmetric, K = 2'])
     """
 
     def __init__(self, sweep):
@@ -139,21 +137,24 @@ def _groups(sweep):
             f"the sweep falls into {count} groups that cannot share a program, above the limit of {MOST_GROUPS}: draw "
             "task and method fields from fewer values."
         )
+    offered = {}  # a series that only some groups have is kept of those
     for chosen in itertools.product(*classes):
-        first = [int(indices[0]) for indices in chosen]
-        settings = sweep.settings(first)
-        task, transformer, method, model = build(settings)
-        engine = choose(task, transformer, method, model)
-        _check_output(sweep.output, engine)
-        unused = UNUSED_AT_INFINITY if transformer.mean_field else set()
+        settings = sweep.settings([int(indices[0]) for indices in chosen])
+        task, network, method, model = objects(settings)
+        engine = choose(task, network, method, model)
+        unused = UNUSED_AT_INFINITY if network.mean_field else set()
         same = tuple(a for a, axis in enumerate(sweep.axes) if unused.issuperset(axis.fields))
         chosen = [indices[:1] if a in same else indices for a, indices in enumerate(chosen)]
+        packed = engine.lanes if "method.learning_rate" in shared else 1
+        nominal = _nominal_seconds(engine, method) / packed
+        sizes = _sizes(engine, sweep.output)
+        offered |= sizes
+        kept = _saves(method) * sum(sizes.get(name, 0) for name in sweep.output["series"])
         runs = math.prod(len(indices) for indices in chosen)
-        packed = engine.lanes if settings["method"]["kind"] in STEPWISE else 1
-        nominal = nominal_seconds(engine, method) / packed
-        saves, each = saves_of(method), series_size(sweep.output["series"], task)
-        batch = sweep.output["batch"] or _batch_runs(packed, runs, nominal, saves * each)
-        yield Group(tuple(chosen), engine.name, packed, batch, nominal, saves, each, _label(settings, engine), same)
+        batch = sweep.output["batch"] or _batch_runs(packed, runs, nominal, kept)
+        yield Group(tuple(chosen), packed, batch, nominal, kept, _label(settings, engine), same)
+    for name in sweep.output["series"]:
+        one_of("output.series", name, tuple(offered))
 
 
 def _classes(axis, shared, by_shape):
@@ -179,7 +180,7 @@ def _lane_fields(sweep):
     fields = {"transformer.omega", "transformer.bias", "transformer.seed"}
     if not _width_matters(sweep):
         fields.add("transformer.dimension")
-    if sweep.base["method"]["kind"] in STEPWISE:
+    if "learning_rate" in sweep.base["method"]:  # flows have none, and stages may end at events of their own
         fields.add("method.learning_rate")
     return fields
 
@@ -192,10 +193,11 @@ def _signature(name, value, by_shape):
 
 def _width_matters(sweep):
     """Whether some run stores every weight: only then does its program depend on width and dimension."""
-    if sweep.base["transformer"]["kind"] != "transformer" or sweep.base["method"]["kind"] == "optimizer":
+    _, network, method, _ = objects(sweep.base)
+    if network.no_closure is not None or method.inner.no_closure is not None:
         return True
-    moving = {name: column for axis in sweep.axes for name, column in axis.columns.items()}
-    return sweep.base["model"] == "full" or ("model" in moving and "full" in moving["model"].values)
+    moving = {name: column.values for axis in sweep.axes for name, column in axis.columns.items()}
+    return "full" in (sweep.base["model"], *moving.get("model", ())) or "method.rule" in moving
 
 
 def _batch_runs(lanes, runs, nominal, bytes_each):
@@ -206,46 +208,36 @@ def _batch_runs(lanes, runs, nominal, bytes_each):
     return max(1, int(wanted) // lanes) * lanes
 
 
-def _check_output(output, engine):
-    """Refuse measurements that nobody knows, or that this network does not have."""
+def _nominal_seconds(engine, method):
+    """Rough time of one call of the engine (all its lanes) on a nominal core; only sizes batches and orders groups."""
+    size = max(1.0, engine.work())
+    if method.flows:  # some thousand evaluations, more with more atoms
+        return 0.1 * size
+    steps = 100_000 if method.staged else method.steps  # stages end at events: their length is known only afterwards
+    return 1e-3 + 5e-6 * steps * size
+
+
+def _saves(method):
+    """How many times a run of this method records."""
+    if method.flows:
+        return len(method.times()) if not method.staged else 500
+    return method.inner.steps // method.inner.save_every + 2
+
+
+def _sizes(engine, output):
+    """{variable: bytes of a save} of the series that can be kept; a SpecError for a reduction that the network does not have."""
     if "separation" in output["reductions"] and engine.network.no_closure is not None:
         raise SpecError(
             f"output.reductions has 'separation', which a {type(engine.network).__name__} does not offer: leave it out."
         )
-    for name in output["series"]:
-        if name not in LONG_NAMES:  # a group that does not measure it leaves it out
-            one_of("output.series", name, tuple(engine.variables()))
-
-
-def nominal_seconds(engine, method):
-    """Rough time of one call of the engine (all its lanes) on a nominal core; only sizes batches and orders groups."""
-    inner = getattr(method, "method", method)
-    steps = getattr(inner, "steps", None)
-    if steps is None:  # the flow: some thousand evaluations, more with more atoms
-        return 0.1 * max(1.0, engine.work())
-    if inner is not method:  # stages end at events: their length is known only afterwards
-        steps = 100_000
-    return 1e-3 + 5e-6 * steps * max(1.0, engine.work())
-
-
-def saves_of(method):
-    """How many times a run of this method records."""
-    inner = getattr(method, "method", method)
-    if hasattr(inner, "steps"):
-        return inner.steps // inner.save_every + 2
-    return len(inner.times()) if hasattr(inner, "times") else 500
-
-
-def series_size(series, task):
-    """Bytes of the trajectories kept of one run, for each save."""
-    if not series:
-        return 0
-    listed = getattr(task, "listable", True)
-    F = len(task.population().features) if listed else 2 * task.classes
-    atoms = len(task.population().labels) if listed else F
-    sectors = {"w_sector": 2, "A_sector": 8, "G_K_sector": 8, "G_Q_sector": 8}
-    sizes = sectors | {"w": 2 * F, "A": 2 * F * F, "G_K": 2 * F * F, "G_Q": 2 * F * F, "margin": atoms, "z": 2 * atoms}
-    return 8 * sum(sizes.get(name, 1) for name in series)
+    if not output["series"]:
+        return {}
+    labels, found = engine.coordinates(), {}
+    for name, dims in engine.variables().items():
+        if dims == "time" or dims[0] == "time":
+            inside = () if dims == "time" else dims[1:]
+            found[name] = 8 * math.prod(len(labels.get(dim, " ")) for dim in inside)
+    return found
 
 
 def _label(settings, engine):

@@ -8,10 +8,10 @@ import tomllib
 from functools import cached_property
 
 from ..checks import listed, nearest, one_of, real, shown, whole, word
+from ..engines import MODELS
 from ..errors import SpecError
-from ..spec import plain
+from ..spec import SECTIONS, build, complete, filled, leaves, plain
 from .axes import check_axes, read_axes
-from .fields import SECTIONS, build, complete, filled, leaves
 
 MOST_POINTS = 10**9  # of all axes together
 AXES = ("grid", "list", "random", "seeds")
@@ -50,7 +50,7 @@ class Sweep:
         moving = {name: value for axis in self.axes for name, value in axis.at(0).items()}
         self.base = {section: complete(section, description.get(section), moving) for section in SECTIONS}
         self.base["model"] = description.get("model", "auto")
-        build(self.base)
+        objects(self.base)
         check_axes(self.axes, ["model", *(name for part in SECTIONS for name in leaves(self.base[part], part))])
         points = math.prod(self.shape)
         if points > MOST_POINTS:
@@ -119,7 +119,12 @@ class Sweep:
         else:  # single fields, and joint draws: each field's values alone, the ends of a range standing for all in it
             indices = {i for column in axis.columns.values() for i in column.witnesses()}
         for i in sorted(indices):
-            build(filled(self.base, axis.at(i)))
+            objects(filled(self.base, axis.at(i)))
+
+
+def objects(settings):
+    """The task, network, method and model of one run's settings."""
+    return (*(build(section, settings[section]) for section in SECTIONS), one_of("model", settings["model"], MODELS))
 
 
 def _output(given):

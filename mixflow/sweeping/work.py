@@ -13,15 +13,18 @@ import time
 
 import numpy as np
 
+from ..engines import choose
 from ..errors import MixflowError
 from ..jaxed import in_float64
 from ..measure.seeds import BOUNDARIES
 from ..measure.separability import deciding, feature_margin
 from ..measure.stages import detect
 from ..measure.trajectory import Trajectory
+from ..progress import Progress
+from ..runs.train import together
+from ..spec import build
 from ..tasks import FiniteTask
 from ..tasks.floor import Samples, above_least
-from .trajectories import trajectories
 
 _seen = set()  # programs that this process has compiled
 SEARCH = 64  # saves at which the feature margin is looked at before its crossing is bracketed
@@ -58,8 +61,8 @@ def run_batch(job):
     _seen.add(job["program"])
     one_thread()
     rows, series = [], []
-    for task, transformer, arrays in trajectories(job):
-        rows.append(reduce(task, transformer, arrays, job["output"]))
+    for task, arrays in trajectories(job):
+        rows.append(reduce(task, arrays, job["output"]))
         if job["output"]["series"]:
             series.append({name: arrays[name] for name in ("time", *job["output"]["series"]) if name in arrays})
     names = dict.fromkeys(name for row in rows for name in row)  # a run that broke off at once has fewer
@@ -68,12 +71,46 @@ def run_batch(job):
     return content, hashlib.sha256(content).digest(), time.perf_counter() - began, warm
 
 
-def reduce(task, transformer, arrays, output):
+def trajectories(job):
+    """(task, {variable: array}) of every run in order, one lane-full in memory at a time; bit for bit those of `train_many`.
+
+    The arrays have time first and the names of the dataset's variables; besides them stand "time", "model" (the engine's
+    name), "diverged_step" (-1 if the run did not diverge; the arrays then end before it) and "error", what stopped it before
+    its end.
+    """
+    networks = [build("transformer", table) for table in job["transformers"]]
+    task, method = build("task", job["task"]), build("method", job["method"])
+    engine = choose(task, networks[0], method, job["model"])  # the plan puts runs of one program into a batch
+    for i in range(0, len(networks), job["lanes"]):
+        lanes, rates = networks[i : i + job["lanes"]], job["rates"][i : i + job["lanes"]]
+        rates = None if None in rates else rates
+        outcomes, interrupted = together([engine] * len(lanes), lanes, method, Progress.of(False), rates)
+        if interrupted:
+            raise KeyboardInterrupt
+        for network, outcome in zip(lanes, outcomes, strict=True):
+            yield task, _measured(engine, network, outcome)
+
+
+def _measured(engine, network, outcome):
+    """What the engine measures of one run that has a value at every save, and how the run ended."""
+    last, time = outcome.last, outcome.time
+    error = "" if last.error is None else " ".join(str(last.error).split())
+    stopped = 0 if last.ended == "diverged" else -1
+    if last.diverged is not None:
+        stopped, error = last.diverged, f"the run diverged at step {last.diverged}"
+    found = {"time": time, "model": engine.name, "diverged_step": stopped, "error": error}
+    if not len(time):
+        return found
+    seen = engine.measure(outcome.history, network)
+    return found | {name: np.asarray(x) for name, (dims, x) in seen.items() if dims == "time" or dims[0] == "time"}
+
+
+def reduce(task, arrays, output):
     """One run as a row of numbers; NaN where the run does not have them."""
     wanted, t = output["reductions"], arrays["time"]
     some = len(t) > 0
-    row = {name: arrays[name] for name in ("engine", "diverged_step", "error")}
-    row = {"model": row.pop("engine"), **row, "time": t[-1] if some else math.nan}
+    row = {name: arrays[name] for name in ("model", "diverged_step", "error")}
+    row["time"] = t[-1] if some else math.nan
     if "final" in wanted:
         for name in ("loss", "accuracy", "loss_easy", "loss_hard", "loss_test", "accuracy_test"):
             if name in arrays or not name.endswith("test"):
