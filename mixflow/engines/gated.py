@@ -76,6 +76,10 @@ class GatedField:
         """The parts of one state (size,) or many (..., size), by name."""
         return _split(np.asarray(Y), tuple(self.shapes.items()))
 
+    def parts(self, y):
+        """The parts of a flat state that JAX traces, by name."""
+        return _split(y, tuple(self.shapes.items()))
+
     def pack(self, state):
         """The flat state y of its named parts."""
         return np.concatenate([np.ravel(state[name]) for name in self.shapes]).astype(float)

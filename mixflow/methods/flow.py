@@ -13,7 +13,7 @@ from ..errors import DivergedError, SpecError
 from ..filippov import ChatteringError, certify, solve
 from ..spec import Spec, setting
 from .stage import Part, Stage
-from .until import limit
+from .until import Until, is_event, limit, stage_end
 
 SAVE_LIMIT = 10**6
 SAVES = 500  # default number of saved times, besides the events
@@ -33,7 +33,7 @@ def _save_at(name, value):
 class GradientFlow(Spec, section="method", kind="flow"):
     """True gradient flow, the limit of descent as its learning rate goes to 0.
 
-    until    the end time
+    until    the end time, or an Until: the flow ends where a quantity reaches its threshold, located like a neuron's switch
     rtol     relative accuracy of the trajectory, 1e-11 to 1e-3; the certificate measures what was reached
     atol     absolute accuracy of small entries; rtol / 1000 if not given
     save_at  None: about 500 times, evenly early and logarithmically late, plus every event; a number: that many such times;
@@ -45,7 +45,7 @@ class GradientFlow(Spec, section="method", kind="flow"):
     1e-12
     """
 
-    until: float = setting(2000.0, partial(real, above=0, fix="it is the time at which the flow ends"))
+    until: float | Until = setting(2000.0, stage_end)
     rtol: float = setting(1e-9, partial(real, least=1e-11, most=1e-3, fix="1e-9 is a good choice"))
     atol: float | None = setting(None, partial(real, least=1e-16, most=1e-3, fix="leave it out for rtol / 1000"))
     save_at: int | Sequence[float] | None = setting(None, _save_at)
@@ -60,17 +60,20 @@ class GradientFlow(Spec, section="method", kind="flow"):
     def check(self):
         if self.atol is None:
             self.settle(atol=round_off(self.rtol * 1e-3))
-        if isinstance(self.save_at, tuple) and self.save_at[-1] > self.until:
-            raise SpecError(f"save_at ends at {self.save_at[-1]:g}: expected times up to until = {self.until:g}.")
+        if isinstance(self.save_at, tuple) and self.save_at[-1] > limit(self.until):
+            raise SpecError(
+                f"save_at ends at {self.save_at[-1]:g}: expected times up to until = {limit(self.until):g}."
+            )
 
-    def times(self, start=0.0):
-        """The times to save in [start, until], without the events."""
+    def times(self, start=0.0, end=None):
+        """The times to save in [start, end], without the events; `end` is `until` if not given."""
+        end = limit(self.until) if end is None else end
         if isinstance(self.save_at, tuple):
-            return np.array([t for t in self.save_at if t >= start])
+            return np.array([t for t in self.save_at if start <= t <= end])
         count = SAVES if self.save_at is None else self.save_at
-        knee = (self.until - start) / 100  # evenly spaced before, logarithmically after
+        knee = (end - start) / 100  # evenly spaced before, logarithmically after
         times = start + knee * np.sinh(np.linspace(0, np.arcsinh(100), count))
-        times[-1] = self.until
+        times[-1] = end
         return times
 
     @property
@@ -92,7 +95,7 @@ class GradientFlow(Spec, section="method", kind="flow"):
     @property
     def extent(self):
         """How long it is, for a progress bar: the total and its unit."""
-        return self.until, "unit"
+        return limit(self.until), "unit"
 
     def shared_times(self):
         """The method with saves at times that all members of a batch share: without each one's own event times."""
@@ -116,8 +119,11 @@ def smoothly(method, engine, member, stage, *, began=0.0, first=None, record=Tru
     certificate  whether to solve again at a tighter tolerance
     """
     gated = engine.field(member.network, stage.train_w, stage.train_attention)
-    inside = method if stage.name is None else replace(method, until=began + limit(stage.end))
-    times = inside.times(began)
+    # Where an event ends it, the times to save are known only afterwards, and read off the dense output.
+    event = is_event(stage.end) and not isinstance(method.save_at, tuple)
+    end = limit(stage.end) + (0.0 if stage.name is None and not is_event(stage.end) else began)
+    times = method.times(began, end)
+    times = times if record else times[times > began]
 
     def excess(t, y):
         return float(stop(gated.unpack(y[None]))[0])
@@ -128,13 +134,15 @@ def smoothly(method, engine, member, stage, *, began=0.0, first=None, record=Tru
     error, ended, where = None, "end", ""
     try:
         result = solve(
-            gated.field, gated.pack(member.state), inside.until, start=began, rtol=method.rtol, atol=method.atol,
-            save_at=times if record else times[times > began], keep_events=method.save_at is None,
+            gated.field, gated.pack(member.state), end, start=began, rtol=method.rtol, atol=method.atol,
+            save_at=None if event else times, keep_events=method.save_at is None,
             stop=excess if stop is not None else None, on_save=show if on_save is not None else None,
             progress=progress and (lambda t, until: progress((t - began) / (until - began))),
         )  # fmt: skip
     except (ChatteringError, DivergedError) as stopped:
         error, result, ended = stopped, stopped.run, "diverged" if isinstance(stopped, DivergedError) else "chattering"
+    if event and result.time > began:
+        result = _saved(method, result, record)
     proof = result.counts
     if result.ended == "interrupted":
         ended = "interrupted"
@@ -151,3 +159,12 @@ def smoothly(method, engine, member, stage, *, began=0.0, first=None, record=Tru
         time=times, history=gated.unpack(states), state=state, ended=ended, error=error, where=where,
         events=result.events, counts=result.counts, certificate=proof,
     )  # fmt: skip
+
+
+def _saved(method, result, record):
+    """The result of a flow that an event ended, with the times that would have been saved had its end been known."""
+    times = method.times(result.start, result.time)
+    if method.save_at is None:
+        times = np.union1d(times, [event.time for event in result.events])
+    times = times if record else times[times > result.start]
+    return replace(result, times=times, states=result(times))

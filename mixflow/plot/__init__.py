@@ -1,7 +1,7 @@
 """Figures of runs and sweeps, and the look they share; public functions that give matplotlib Figures.
 
-figures   plot_run, plot_columns (runs side by side), plot_events (a flow's switches), plot_scores, plot_sweep,
-          plot_tube (a proof)
+figures   plot_run, plot_columns (runs side by side), plot_events (a flow's switches), plot_influence (of samples on
+          the learning time), plot_scores, plot_sweep, plot_tube (a proof)
 parts     draw_losses, draw_lines, neuron_lines, attention_lines, shade (the stages), time_axis
 look      RC, COLOURS, SERIES, GATES, STAGES; save (svg, pdf, png)
 
@@ -29,6 +29,7 @@ _HOME = {
     "neuron_lines": "run",
     "plot_columns": "columns",
     "plot_events": "events",
+    "plot_influence": "influence",
     "plot_run": "run",
     "plot_scores": "scores",
     "plot_sweep": "sweep",

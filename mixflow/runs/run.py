@@ -145,6 +145,28 @@ class Run:
 
         return extend(self, steps, progress=progress)
 
+    @in_float64
+    def sensitivity(self, of, to=("omega", "bias", "probabilities")):
+        """How the time at which a flow reaches something, or its loss at a time, depends on what it was made of.
+
+        of  an Until (the derivative of the time at which it is reached) or a time (the derivative of the loss there)
+        to  parameters: "omega", "bias", "probabilities" of the samples, "priors" of the classes, "gram" for the entries of Γ
+
+        The dataset it returns has `time` (or `loss`) and `time_by_omega`, …, `time_by_probabilities` (atom), exact through
+        every kink; making sample a more likely means p → (p + ε e_a)/(1 + ε). Where the time has a kink as a function of a
+        parameter (equal samples made unequal at infinite width), `one_sided_…` is True and the number the mean of both sides.
+        Raises SpecError for a run that is no flow or never gets there, and for parameters that it does not have.
+
+        >>> import mixflow as mf
+        >>> run = mf.train(mf.Mixture(classes=2), mf.Transformer(omega=0.3), mf.GradientFlow(until=300))
+        >>> found = run.sensitivity(of=mf.Until("loss", 0.1), to="omega")
+        >>> round(float(found.time), 6), round(float(found.time_by_omega), 3)
+        (246.238354, -202.547)
+        """
+        from .sensitivity import sensitivity
+
+        return sensitivity(self, of, to)
+
     def plot(self, *, scale="log"):
         """The figure of `plot_run`: losses, neurons, attention, stages."""
         from ..plot.run import plot_run
