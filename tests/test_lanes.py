@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 import mixflow as mf
+from mixflow.engines.attention_tables import Rows
 from mixflow.engines.lanes import LANES, exp, logistic
-from mixflow.engines.tables import Rows
 from mixflow.jaxed import jax
 
 

@@ -10,13 +10,13 @@ from ..networks.given import given
 from ..networks.readout import ReadOut, asking
 from ..networks.transformer import start
 from . import loss as losses
+from .attention_tables import Tables
 from .base import Engine, no_closure
-from .closure import descend
 from .gram_field import gram_field
+from .gram_update import descend
 from .lanes import LANES, product, stages, transpose
 from .minibatch import Minibatches
 from .series import resumed, series
-from .tables import Tables
 
 TYPES = 1024  # token types up to which tables serve; a table of scores has the square of it in entries, for each lane
 

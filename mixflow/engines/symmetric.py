@@ -6,7 +6,7 @@ from ..jaxed import jax
 from ..tasks.means import averages
 from ..tasks.symmetry import KINDS, SECTORS, atom_types, binomial, expand
 from .base import Engine
-from .closure import descend
+from .gram_update import descend
 from .lanes import LANES, exp, logistic, product, transpose
 from .series import MATRICES, series
 

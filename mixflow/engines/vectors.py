@@ -14,7 +14,7 @@ from ..networks.readout import ReadOut
 from ..networks.transformer import inner, others
 from . import loss as losses
 from .base import Engine
-from .closure import descend
+from .gram_update import descend
 from .minibatch import Minibatches
 from .series import token_coordinates, token_series
 

@@ -15,8 +15,8 @@ from ..networks.own import seen
 from . import loss as losses
 from .base import Engine, listed
 from .minibatch import Minibatches
+from .optax_rules import transformation
 from .series import judged, series
-from .updates import transformation
 
 SMALL = 20_000  # weights up to which runs share a program
 LANES = 5  # ten seeds are two groups, one for each of two threads; a single run fills every lane with itself
