@@ -30,18 +30,21 @@ def engine_call(lanes, steps):
     The state has shape (2 heads, 52, lanes); the 52 numbers are w (4), A (16), G_K (16), G_Q (16), rows first.
     """
     from mixflow.engines.gram import Gram
-    from mixflow.methods.descent import descend
+    from mixflow.jaxed import in_float64
+    from mixflow.methods import GradientDescent
+    from mixflow.methods.chunks import descend
     from mixflow.networks.transformer import Transformer
     from mixflow.tasks import Mixture
 
-    engine = Gram(Mixture(classes=2).population())
     runs = [Transformer(omega=omega, bias=BIAS) for omega in omegas(lanes)]
     runs += [runs[0]] * (LANES - lanes)  # a single run fills the other lanes with itself, as `train` does
+    engine = Gram(Mixture(classes=2), runs[0], GradientDescent())
     rate = np.full(LANES, LEARNING_RATE)
     starts = [engine.start(run) for run in runs]
     parameters = engine.parameters(runs, rate, rate)
     results = []
 
+    @in_float64
     def call():
         results[:] = [descend(engine, starts, parameters, steps, save_every=steps)]
 

@@ -18,7 +18,9 @@ import numpy as np
 from engine import LANES, best_of, machine, versions
 
 from mixflow.engines.symmetric import Symmetric
-from mixflow.methods.descent import descend
+from mixflow.jaxed import in_float64
+from mixflow.methods import GradientDescent
+from mixflow.methods.chunks import descend
 from mixflow.networks.transformer import Transformer
 from mixflow.tasks import Mixture
 
@@ -27,11 +29,13 @@ AIM = 1.15
 
 def descent_call(K, steps):
     """Descent of one run, filling every lane with itself as `train` does, compiled."""
-    engine, transformer = Symmetric(Mixture(classes=K)), Transformer(omega=0.3)
+    transformer = Transformer(omega=0.3)
+    engine = Symmetric(Mixture(classes=K), transformer, GradientDescent())
     rate = np.full(LANES, 0.1)
     parameters = engine.parameters([transformer] * LANES, rate, rate)
     starts = [engine.start(transformer)] * LANES
 
+    @in_float64
     def call():
         descend(engine, starts, parameters, steps, save_every=steps)
 

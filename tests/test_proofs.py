@@ -91,7 +91,6 @@ def test_series_are_taylor_series():
 
 @pytest.mark.parametrize("K", [2, 3, 5])
 def test_34_numbers_move_as_the_symmetric_model_does(K):
-    from mixflow.engines.gated import pack
     from mixflow.engines.symmetric_field import symmetric_field
 
     tables, x = network.symmetric(K), random_state(K)
@@ -103,7 +102,9 @@ def test_34_numbers_move_as_the_symmetric_model_does(K):
         return np.array([a.T @ b / n for (a, b), n in zip(zip(first, second), scale)])
 
     keys, queries = zip(*pairs)
-    y = pack(u / np.sqrt(2 * K), grams(keys, queries), grams(keys, keys), grams(queries, queries))
+    y = field.pack(
+        {"w": u / np.sqrt(2 * K), "A": grams(keys, queries), "G_K": grams(keys, keys), "G_Q": grams(queries, queries)}
+    )
     z = network.preactivations(tables, x, 0.5)
     assert np.abs(z - field.z(y)).max() < 1e-14
     assert abs(network.loss(tables, x, 0.5) - field.loss(y)) < 1e-14

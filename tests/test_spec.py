@@ -113,7 +113,7 @@ kind = "sample"
         ({"task": {"kind": "label_noise"}}, "task.probability is missing"),
         ({"task": mf.Transformer()}, "task = Transformer.*expected a task"),
         ({"task": [1]}, r"task = \[1\]"),
-        ({"method": {"kind": "three-stage", "method": {"kind": "optimizer", "rule": "adam"}}}, "kind descent or flow"),
+        ({"method": {"kind": "three-stage", "method": {"kind": "three-stage"}}}, "kind descent or flow or optimizer"),
         ({"method": {"kind": "three-stage", "neurons": "soon:1"}}, "quantity = 'soon'"),
         ({"method": {"kind": "three-stage", "neurons": "loss:"}}, "neurons"),
         ({"methods": {}}, "'methods' is unknown: expected .*did you mean 'method'"),

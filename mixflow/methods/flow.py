@@ -152,7 +152,9 @@ def smoothly(method, engine, member, stage, *, began=0.0, first=None, record=Tru
         except KeyboardInterrupt:
             ended, where = "interrupted", "before its certificate"
     times, states = result.times, result.states
-    if not len(times) or times[-1] < result.time:  # the state where it ended
+    # A list of times is exactly those, but a stage, and a flow that stopped early, also keep the state where they ended.
+    early = stage.name is not None or result.ended != "until"
+    if not len(times) or (early and times[-1] < result.time):
         times, states = np.append(times, result.time), np.concatenate([states, result.state[None]])
     state = {name: x[0] for name, x in gated.unpack(result.state[None]).items()}
     return Part(

@@ -66,4 +66,4 @@ def _plain(network, found):
     if network.no_closure is None and found["w"].ndim == 3:
         w = np.concatenate([found["w"], -found["w"]]) if network.tie_values else found["w"]
         found["w"] = w[:, 0] if network.values == 1 else w
-    return found
+    return {name: found[name] for name in sorted(found, key=lambda name: (name != "w", name))}
