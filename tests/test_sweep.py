@@ -668,7 +668,9 @@ def test_a_million_runs_are_planned_and_scanned_in_flat_memory(tmp_path):
     manifest.close()
     began = time.process_time()
     tracemalloc.start()
-    state, damaged = Manifest(tmp_path).state(125_000), Manifest.writing(tmp_path).verify()
+    manifest = Manifest.writing(tmp_path)
+    state, damaged = Manifest(tmp_path).state(125_000), manifest.verify()
+    manifest.close()
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert time.process_time() - began < 10

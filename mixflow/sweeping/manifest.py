@@ -147,8 +147,12 @@ class Manifest:
     def _open(self, mode):
         with self._writing():
             self._db = _connect(self.path, mode)
-            self._db.execute("PRAGMA journal_mode = WAL")
-            self._db.execute("PRAGMA synchronous = FULL")  # the log is on the disk before a batch counts
+            try:
+                self._db.execute("PRAGMA journal_mode = WAL")
+                self._db.execute("PRAGMA synchronous = FULL")  # the log is on the disk before a batch counts
+            except sqlite3.Error:
+                self._db.close()
+                raise
 
     @contextlib.contextmanager
     def _transaction(self):
