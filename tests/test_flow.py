@@ -17,8 +17,8 @@ from mixflow.filippov import certify, dop853, walk
 from mixflow.filippov.field import prepare
 from mixflow.filippov.gates import ChatteringError
 from mixflow.methods import flow as methods_flow
+from mixflow.methods.chunks import descend as train_steps
 from mixflow.methods.descent import GradientDescent
-from mixflow.methods.descent import descend as train_steps
 from mixflow.methods.flow import GradientFlow
 from mixflow.networks.transformer import Transformer, draw_weights, embedding
 from mixflow.tasks import FiniteTask, Mixture

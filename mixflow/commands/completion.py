@@ -10,8 +10,16 @@ SHELLS = ("bash", "zsh", "fish")
 
 
 def flags():
-    return [(["shell"], {"choices": SHELLS, "help": "bash: source it in ~/.bashrc; zsh: in ~/.zshrc; fish: save it as "
-                         "~/.config/fish/completions/mixflow.fish"})]  # fmt: skip
+    return [
+        (
+            ["shell"],
+            {
+                "choices": SHELLS,
+                "help": "bash: source it in ~/.bashrc; zsh: in ~/.zshrc; fish: save it as "
+                "~/.config/fish/completions/mixflow.fish",
+            },
+        )
+    ]
 
 
 def run(options):

@@ -50,9 +50,14 @@ def run(options):
     until = options.time if options.time is not None else Until("loss", 0.1 if options.loss is None else options.loss)
     bar = Progress("cell")
     proof = prove(
-        Mixture(classes=options.classes), Transformer(omega=options.omega, bias=options.bias), until=until,
-        omega_radius=options.omega_radius, bias_radius=options.bias_radius, distance=options.distance, progress=bar,
-    )  # fmt: skip
+        Mixture(classes=options.classes),
+        Transformer(omega=options.omega, bias=options.bias),
+        until=until,
+        omega_radius=options.omega_radius,
+        bias_radius=options.bias_radius,
+        distance=options.distance,
+        progress=bar,
+    )
     bar.close()
     if options.out:
         proof.save(options.out)

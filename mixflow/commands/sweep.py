@@ -10,25 +10,44 @@ EXAMPLE = "mixflow sweep omega.toml --out omega        (then: mixflow sweep stat
 
 
 def flags():
-    text = lambda name, help, **more: ([name], {"metavar": more.pop("metavar", "X"), "help": help, **more})  # noqa: E731
+    def text(name, help, **more):
+        return [name], {"metavar": more.pop("metavar", "X"), "help": help, **more}
+
     return [
-        (["spec"], {"metavar": "SPEC|status|resume|export|plot", "help": "a TOML file; or a word and the folder of a sweep"}),
-        (["folder"], {"metavar": "DIR", "nargs": "?", "help": "the sweep's folder, after status, resume, export or plot"}),
+        (
+            ["spec"],
+            {"metavar": "SPEC|status|resume|export|plot", "help": "a TOML file; or a word and the folder of a sweep"},
+        ),
+        (
+            ["folder"],
+            {"metavar": "DIR", "nargs": "?", "help": "the sweep's folder, after status, resume, export or plot"},
+        ),
         text("--out", "folder for the sweep; the same command goes on where it stopped", metavar="DIR"),
-        (["--plan"], {"action": "store_true", "help": "print runs, core-hours, wall time and bytes, told by a few batches"}),
+        (
+            ["--plan"],
+            {"action": "store_true", "help": "print runs, core-hours, wall time and bytes, told by a few batches"},
+        ),
         text("--workers", "local processes (default: one for each core)", metavar="N", type=int),
         text("--scheduler", "use the Dask cluster at this address instead", metavar="ADDRESS"),
-        *(text(f"--tls-{name}", f"{name} file for a tls:// scheduler", metavar="FILE") for name in ("ca", "cert", "key")),
+        *(
+            text(f"--tls-{name}", f"{name} file for a tls:// scheduler", metavar="FILE")
+            for name in ("ca", "cert", "key")
+        ),
         text("--dashboard", "show Dask's own page on this port of the loopback interface", metavar="PORT", type=int),
-        text("--max-core-hours", "stop after the first batches if they tell of more than this", type=float, default=100.0),
+        text(
+            "--max-core-hours", "stop after the first batches if they tell of more than this", type=float, default=100.0
+        ),
         (["--force"], {"action": "store_true", "help": "run absurd plans, mix library versions"}),
         text("--to", "export: file to write (.nc, .csv); plot: figure (.svg, .pdf, .png)", metavar="FILE"),
         text("--figure", "curves, heat or threshold", default="curves", metavar="KIND"),
-        *(text(f"--{name}", f"plot: the {what}") for name, what in (("x", "field along x"), ("by", "field of lines or rows"))),
+        *(
+            text(f"--{name}", f"plot: the {what}")
+            for name, what in (("x", "field along x"), ("by", "field of lines or rows"))
+        ),
         text("--y", "plot: the result shown", default="loss"),
         text("--level", "threshold: a run counts where y is below it", type=float),
         *JSON,
-    ]  # fmt: skip
+    ]
 
 
 def run(options):

@@ -20,17 +20,26 @@ def flags():
     from .flags import flags
 
     return [
-        (["spec"], {"nargs": "?", "metavar": "SPEC", "help": "a TOML or JSON file with the tables task, transformer, method"}),
-        (["--method"], {"choices": ["gd", "flow", "optimizer"], "help": "descent (gd), true gradient flow, or a --rule"}),
+        (
+            ["spec"],
+            {"nargs": "?", "metavar": "SPEC", "help": "a TOML or JSON file with the tables task, transformer, method"},
+        ),
+        (
+            ["--method"],
+            {"choices": ["gd", "flow", "optimizer"], "help": "descent (gd), true gradient flow, or a --rule"},
+        ),
         (["--network"], {"dest": "transformer.kind", "choices": FLAGS["transformer"], "help": "kind of the network"}),
         (["--three-stage"], {"action": "store_true", "help": "the paper's Algorithm 1 with --method inside"}),
         *flags(FLAGS),
         (["--model"], {"choices": MODELS, "help": "force a model; auto takes the cheapest exact one"}),
-        (["--continue"], {"dest": "continued", "metavar": "RUN", "help": "go on with this run file for --steps more steps"}),
+        (
+            ["--continue"],
+            {"dest": "continued", "metavar": "RUN", "help": "go on with this run file for --steps more steps"},
+        ),
         (["--out"], {"metavar": "FILE", "help": "write the run to this netCDF file"}),
         (["--plot"], {"metavar": "FILE", "help": "write the run's figure (.svg, .pdf or .png)"}),
         *JSON,
-    ]  # fmt: skip
+    ]
 
 
 def run(options):

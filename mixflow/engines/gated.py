@@ -62,9 +62,14 @@ class GatedField:
         z, evaluate, _, velocity = self.functions
         checks = self.checks if "G_K" in self.shapes else None
         solved = Field(
-            velocity=velocity, surface=z, gates=self.gate_names, constants=self.device, y0=self.y0, evaluate=evaluate,
+            velocity=velocity,
+            surface=z,
+            gates=self.gate_names,
+            constants=self.device,
+            y0=self.y0,
+            evaluate=evaluate,
             checks=checks,
-        )  # fmt: skip
+        )
         put("field", solved)
 
     @property
@@ -274,6 +279,15 @@ def flow(gated, y0, method, *, start_time=0.0, stop=None, progress=None, on_save
     """The flow of a gated field from y0 at `start_time` to `method.until`, as a GradientFlow asks for it: `filippov.solve`."""
     start_time = real("start_time", start_time, least=0, below=method.until, fix="the flow ends at method.until")
     return solve(
-        gated.field, y0, method.until, start=start_time, rtol=method.rtol, atol=method.atol, stop=stop,
-        save_at=method.times(start_time), keep_events=method.save_at is None, progress=progress, on_save=on_save,
-    )  # fmt: skip
+        gated.field,
+        y0,
+        method.until,
+        start=start_time,
+        rtol=method.rtol,
+        atol=method.atol,
+        stop=stop,
+        save_at=method.times(start_time),
+        keep_events=method.save_at is None,
+        progress=progress,
+        on_save=on_save,
+    )

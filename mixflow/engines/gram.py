@@ -61,9 +61,16 @@ class Gram(Engine):
         arrays = (task.token_feature, task.token_coefficient, task.count, task.labels, *asking(network, task))
         options = (network.tie_values, network.direct, network.train_bias, network.offset)
         return (
-            self.name, self.readout, self.attentions, options, self.orthonormal, task.loss, len(task.features),
-            self.batches.key, *((array.shape, array.tobytes()) for array in arrays),
-        )  # fmt: skip
+            self.name,
+            self.readout,
+            self.attentions,
+            options,
+            self.orthonormal,
+            task.loss,
+            len(task.features),
+            self.batches.key,
+            *((array.shape, array.tobytes()) for array in arrays),
+        )
 
     def start(self, network):
         """The initial state of one run."""

@@ -66,9 +66,16 @@ class Weights(Engine):
         spec = json.dumps({**network.spec(), **dict.fromkeys(numbers, 0)}, sort_keys=True)
         arrays = (task.token_feature, task.token_coefficient, task.count, task.labels, task.gram)
         return (
-            self.name, type(network), spec, self.rule, *sorted(self.constants), self.batches.key, task.loss, task.atoms,
+            self.name,
+            type(network),
+            spec,
+            self.rule,
+            *sorted(self.constants),
+            self.batches.key,
+            task.loss,
+            task.atoms,
             *((array.shape, array.tobytes()) for array in arrays),
-        )  # fmt: skip
+        )
 
     def start(self, network):
         """Initial weights."""

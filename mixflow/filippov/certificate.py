@@ -45,9 +45,15 @@ def _resolved(result):
     if result.time <= result.start:  # a stage whose end was reached before it began
         return np.zeros_like(result.states), result
     again = follow(
-        result.field, result.origin, result.time, start=result.start, rtol=TIGHTER * result.rtol,
-        atol=TIGHTER * result.atol, grid=result.times, dense=False,
-    )  # fmt: skip
+        result.field,
+        result.origin,
+        result.time,
+        start=result.start,
+        rtol=TIGHTER * result.rtol,
+        atol=TIGHTER * result.atol,
+        grid=result.times,
+        dense=False,
+    )
     if again.ended == "interrupted":
         raise KeyboardInterrupt
     return np.abs(again.states - result.states), again

@@ -115,11 +115,21 @@ def advance(field, mode, t, y, slope, h, slack, until, most=STEPS):
     path, found = _call(field, ADVANCE, y, mode.gates, mode.sliding, slope=0.0 if slope is None else slope, **given)
     k, tried = int(found("steps")), int(found("tried"))
     return Steps(
-        t=found("ts")[:k], h=found("hs")[:k], path=path, time=float(found("t")), end=found("y"), slope=found("slope"),
-        next_size=float(found("h")), over=bool(found("over")), slack=found("slack"), z=found("z"),
-        share=found("shares")[:, : len(mode.sliding)], surface=float(found("surface")), rejected=tried - k,
+        t=found("ts")[:k],
+        h=found("hs")[:k],
+        path=path,
+        time=float(found("t")),
+        end=found("y"),
+        slope=found("slope"),
+        next_size=float(found("h")),
+        over=bool(found("over")),
+        slack=found("slack"),
+        z=found("z"),
+        share=found("shares")[:, : len(mode.sliding)],
+        surface=float(found("surface")),
+        rejected=tried - k,
         evaluations=tried * (_count(len(mode.sliding)) - 1) + (slope is None),
-    )  # fmt: skip
+    )
 
 
 def _count(sliding):

@@ -162,21 +162,41 @@ def program(z, evaluate):
         )
         over, slack, surface = _crossing(jnp, field, now, at, found["shares"])
         over, steps = over & fits, now["steps"] + fits
-        pick = lambda new, old: jnp.where(fits, new, old)  # noqa: E731
+
+        def pick(new, old):
+            return jnp.where(fits, new, old)
+
         after = jnp.where(now["h"] >= left, now["until"], now["t"] + h)  # exactly, whatever the sum rounds to
         again = (
-            advancing & (steps < now["most"]) & ~over & ~(fits & (after >= now["until"]))
-            & (now["tried"] < 2 * STEPS) & jnp.isfinite(size) & (size > SMALLEST * after)
-        )  # fmt: skip
-        # An attempt that fails is overwritten by the next.
-        keep = lambda buffer, x: jax.lax.dynamic_update_index_in_dim(buffer, x, slot, 0)  # noqa: E731
+            advancing
+            & (steps < now["most"])
+            & ~over
+            & ~(fits & (after >= now["until"]))
+            & (now["tried"] < 2 * STEPS)
+            & jnp.isfinite(size)
+            & (size > SMALLEST * after)
+        )
+
+        def keep(buffer, x):  # an attempt that fails is overwritten by the next
+            return jax.lax.dynamic_update_index_in_dim(buffer, x, slot, 0)
+
         moved = {
-            "again": again, "over": over, "known": 1.0, "refused": ~fits, "steps": steps, "tried": now["tried"] + 1,
-            "t": pick(after, now["t"]), "y": pick(end, y), "slope": pick(K[STAGES], K[0]), "h": size,
-            "slack": jnp.where(fits & ~over, slack, now["slack"]), "z": at,
+            "again": again,
+            "over": over,
+            "known": 1.0,
+            "refused": ~fits,
+            "steps": steps,
+            "tried": now["tried"] + 1,
+            "t": pick(after, now["t"]),
+            "y": pick(end, y),
+            "slope": pick(K[STAGES], K[0]),
+            "h": size,
+            "slack": jnp.where(fits & ~over, slack, now["slack"]),
+            "z": at,
             "surface": pick(jnp.maximum(now["surface"], surface), now["surface"]),
-            "ts": keep(now["ts"], now["t"]), "hs": keep(now["hs"], h),
-        }  # fmt: skip
+            "ts": keep(now["ts"], now["t"]),
+            "hs": keep(now["hs"], h),
+        }
         return now | found | moved, keep(path, jnp.concatenate([y[None], K]))
 
     def run(c, path, flat, index, real):

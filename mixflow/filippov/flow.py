@@ -17,9 +17,20 @@ from .walk import Walk
 
 @in_float64
 def solve(
-    field, y0, until, *, start=0.0, rtol=1e-9, atol=None, save_at=None, keep_events=False, stop=None, progress=False,
-    on_save=None, dense=True,
-):  # fmt: skip
+    field,
+    y0,
+    until,
+    *,
+    start=0.0,
+    rtol=1e-9,
+    atol=None,
+    save_at=None,
+    keep_events=False,
+    stop=None,
+    progress=False,
+    on_save=None,
+    dense=True,
+):
     """Follow a Field from y0 to the time `until`, through every surface, by Filippov's convention.
 
     field        a Field
@@ -58,9 +69,20 @@ def solve(
     bar = Progress.of(progress, unit="unit")
     try:
         return follow(
-            field, y0, until, start=start, rtol=rtol, atol=atol, grid=_grid(save_at, start, until), stop=stop,
-            keep_events=keep_events, progress=bar, on_save=on_save, dense=dense, earlier=earlier,
-        )  # fmt: skip
+            field,
+            y0,
+            until,
+            start=start,
+            rtol=rtol,
+            atol=atol,
+            grid=_grid(save_at, start, until),
+            stop=stop,
+            keep_events=keep_events,
+            progress=bar,
+            on_save=on_save,
+            dense=dense,
+            earlier=earlier,
+        )
     finally:
         bar.close()
 

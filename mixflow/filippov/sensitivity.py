@@ -150,9 +150,12 @@ class _Track:
         events = [rows.get((e.time, e.gate), np.full(self.p, np.nan)) for e in self.result.events]
         moment = self.leaves, self.tree, self.changes, self.result.state
         return Sensitivity(
-            state=self.S, slope=last["f"], events=np.array(events).reshape(-1, self.p), one_sided=self.one_sided,
+            state=self.S,
+            slope=last["f"],
+            events=np.array(events).reshape(-1, self.p),
+            one_sided=self.one_sided,
             _moment=moment,
-        )  # fmt: skip
+        )
 
     def _given(self, mode):
         sliding = np.flatnonzero(mode == SLIDING)
@@ -313,8 +316,13 @@ def _programs(surface, evaluate, velocity, tree, moving):
         change = jax.vmap(push)(moved, S)
         speed = push([jnp.zeros_like(part) for part in parts_of(leaves)], f)
         return {
-            "f": f, "z": z, "z change": change[0], "share change": change[1], "z speed": speed[0], "share speed": speed[1],
-        }  # fmt: skip
+            "f": f,
+            "z": z,
+            "z change": change[0],
+            "share change": change[1],
+            "z speed": speed[0],
+            "share speed": speed[1],
+        }
 
     def columns(leaves, y, gates, index, real):
         c = jax.tree.unflatten(tree, leaves)

@@ -48,8 +48,8 @@ def drift(A, G_K, G_Q, gram=None, order=2):
         ],
         axis=-1,
     )
-    flat = lambda X: X.reshape(-1, order)  # noqa: E731
-    change, scale = flat(np.abs(values - values[:1])).max(axis=0), flat(size).max(axis=0)
+    change = np.abs(values - values[:1]).reshape(-1, order).max(axis=0)
+    scale = size.reshape(-1, order).max(axis=0)
     return change / np.where(scale > 0, scale, 1.0)
 
 

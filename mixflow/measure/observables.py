@@ -78,7 +78,10 @@ def observe(dataset, task):
 
     task = task.population()
     lead = tuple(sorted(dim for dim in dataset["margin"].dims if dim != "atom"))  # time, or run and time for a batch
-    order = lambda name, *dims: dataset[name].transpose(*lead, *dims).values  # noqa: E731
+
+    def order(name, *dims):
+        return dataset[name].transpose(*lead, *dims).values
+
     margin, w = order("margin", "atom"), order("w", "head", "feature")
     A = order("A", "head", "key", "query")
     each = None if task.loss == "logistic" else forward.loss_of_each(task, order("z", "head", "atom"))

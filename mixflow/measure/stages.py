@@ -85,8 +85,9 @@ class Stage:
 
     def to_dict(self):
         """JSON-ready: name, found, complete, start, end, evidence (NaN as None)."""
-        plain = lambda x: None if isinstance(x, float) and not math.isfinite(x) else x  # noqa: E731 (JSON has no NaN)
-        evidence = {key: plain(value) for key, value in self.evidence.items()}
+        evidence = {  # JSON has no NaN
+            key: None if isinstance(x, float) and not math.isfinite(x) else x for key, x in self.evidence.items()
+        }
         facts = {"found": self.found, "complete": self.complete, "start": self.start, "end": self.end}
         return {"name": self.name, **facts, "because": self.because, "evidence": evidence}
 
@@ -296,7 +297,10 @@ def _switch(time, stops, starts, i):
     The way each went in this interval, divided by the speed it had in the neighbouring one, is the time it was moving;
     the speed is continued geometrically from two neighbours. The two answers are averaged.
     """
-    speed = lambda path, j: np.linalg.norm(path[j + 1] - path[j]) / (time[j + 1] - time[j])  # noqa: E731
+
+    def speed(path, j):
+        return np.linalg.norm(path[j + 1] - path[j]) / (time[j + 1] - time[j])
+
     width, answers = time[i + 1] - time[i], []
     for path, near, far, sign in ((stops, i - 1, i - 2, 1), (starts, i + 1, i + 2, -1)):
         if not 0 <= near < len(time) - 1 or speed(path, near) == 0:
@@ -318,7 +322,9 @@ def _steepest(run, T1):
 
 
 def _at(run, t):
-    at = lambda series: float(np.interp(t, run.time, series))  # noqa: E731
+    def at(series):
+        return float(np.interp(t, run.time, series))
+
     values = {
         **{name: at(getattr(run, name)) + run.least.get(name, 0.0) for name in ("loss", "loss_easy", "loss_hard")},
         "smallest_margin": at(run.margin.min(axis=1)),

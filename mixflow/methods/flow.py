@@ -101,9 +101,9 @@ class GradientFlow(Spec, section="method", kind="flow"):
         """The method with saves at times that all members of a batch share: without each one's own event times."""
         return replace(self, save_at=SAVES) if self.save_at is None else self
 
-    def follow(self, engine, members, stage, **given):
+    def follow(self, engine, members, leg):
         """What the one member records in a stage (`smoothly`)."""
-        return [smoothly(self, engine, *members, stage, **given)]
+        return [smoothly(self, engine, *members, leg)]
 
 
 def round_off(x):
@@ -111,56 +111,69 @@ def round_off(x):
     return float(f"{x:.12g}")
 
 
-def smoothly(method, engine, member, stage, *, began=0.0, first=None, record=True, stop=None, progress=None, on_save=None,
-             certificate=True):  # fmt: skip
-    """Follow a stage by the flow from time `began`; an event is located by root finding.
-
-    stop         None, or stop(history) -> (k,) negative before an event
-    certificate  whether to solve again at a tighter tolerance
-    """
+def smoothly(method, engine, member, leg):
+    """Follow a stage by the flow; an event is located by root finding."""
+    stage, began = leg.stage, leg.began
     gated = engine.field(member.network, stage.train_w, stage.train_attention)
     # Where an event ends it, the times to save are known only afterwards, and read off the dense output.
     event = is_event(stage.end) and not isinstance(method.save_at, tuple)
     end = limit(stage.end) + (0.0 if stage.name is None and not is_event(stage.end) else began)
     times = method.times(began, end)
-    times = times if record else times[times > began]
 
     def excess(t, y):
-        return float(stop(gated.unpack(y[None]))[0])
+        return float(leg.stop(gated.unpack(y[None]))[0])
 
     def show(times, states):
-        on_save(times, gated.unpack(states))
+        leg.on_save(times, gated.unpack(states))
+
+    def note(t, until):
+        leg.progress((t - began) / (until - began))
 
     error, ended, where = None, "end", ""
     try:
         result = solve(
-            gated.field, gated.pack(member.state), end, start=began, rtol=method.rtol, atol=method.atol,
-            save_at=None if event else times, keep_events=method.save_at is None,
-            stop=excess if stop is not None else None, on_save=show if on_save is not None else None,
-            progress=progress and (lambda t, until: progress((t - began) / (until - began))),
-        )  # fmt: skip
+            gated.field,
+            gated.pack(member.state),
+            end,
+            start=began,
+            rtol=method.rtol,
+            atol=method.atol,
+            save_at=None if event else times if leg.record else times[times > began],
+            keep_events=method.save_at is None,
+            stop=excess if leg.stop is not None else None,
+            on_save=show if leg.on_save is not None else None,
+            progress=note if leg.progress is not None else None,
+        )
     except (ChatteringError, DivergedError) as stopped:
         error, result, ended = stopped, stopped.run, "diverged" if isinstance(stopped, DivergedError) else "chattering"
     if event and result.time > began:
-        result = _saved(method, result, record)
+        result = _saved(method, result, leg.record)
     proof = result.counts
     if result.ended == "interrupted":
         ended = "interrupted"
-    elif certificate and error is None:
+    elif leg.certificate and error is None:
         try:
             proof = certify(result)
         except KeyboardInterrupt:
             ended, where = "interrupted", "before its certificate"
+    return Part(
+        **_recorded(gated, result, keep_end=stage.name is not None or result.ended != "until"),
+        ended=ended,
+        error=error,
+        where=where,
+        events=result.events,
+        counts=result.counts,
+        certificate=proof,
+    )
+
+
+def _recorded(gated, result, keep_end):
+    """The saved times and states. A list of times is exactly those, but a stage and a flow that stopped early keep their end."""
     times, states = result.times, result.states
-    # A list of times is exactly those, but a stage, and a flow that stopped early, also keep the state where they ended.
-    early = stage.name is not None or result.ended != "until"
-    if not len(times) or (early and times[-1] < result.time):
+    if not len(times) or (keep_end and times[-1] < result.time):
         times, states = np.append(times, result.time), np.concatenate([states, result.state[None]])
     state = {name: x[0] for name, x in gated.unpack(result.state[None]).items()}
-    return Part(
-        time=times, history=gated.unpack(states), state=state, ended=ended, error=error, where=where,
-        events=result.events, counts=result.counts, certificate=proof,
-    )  # fmt: skip
+    return {"time": times, "history": gated.unpack(states), "state": state}
 
 
 def _saved(method, result, record):

@@ -4,6 +4,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
+from .stage import Leg
 from .until import is_event
 
 
@@ -44,42 +45,41 @@ class Outcome:
         return np.concatenate([arrays[0], *(x[1:] for x in arrays[1:])])  # a stage begins where the one before ended
 
 
-def follow(engine, method, members, *, began=0.0, first=None, record=True, watch=None, progress=None, on_save=None, stages=None,
-           certificate=True):  # fmt: skip
+def follow(engine, method, members, *, leg=None, watch=None, stages=None):
     """The outcome of each member: all stages of `method`, or those given.
 
     members   runs that share a program, one if a stage ends at an event or flows
-    began     the time, first  the step at which it goes on; record  whether to record the state there
+    leg       where it begins and who listens (its stage is not looked at): a new run if not given
     watch     watch(end, network) -> a function of a history that is negative before the event
-    progress  called with the share that is done, from 0 to 1
-    on_save   called with the saved times and the history of the first member as they are computed
     """
     outcomes = [Outcome() for _ in members]
     stages = method.stages(members[0].network) if stages is None else stages
+    leg = Leg() if leg is None else leg
+    heard = leg.progress
     for number, stage in enumerate(stages):
-        stop = watch(stage.end, members[0].network) if is_event(stage.end) else None
 
         def note(share, number=number):
-            progress((number + min(share, 1.0)) / len(stages))
+            heard((number + min(share, 1.0)) / len(stages))
 
-        parts = method.inner.follow(
-            engine, members, stage, began=began, first=first, record=record, stop=stop, on_save=on_save,
-            progress=note if progress is not None else None, certificate=certificate,
-        )  # fmt: skip
+        stop = watch(stage.end, members[0].network) if is_event(stage.end) else None
+        leg = replace(leg, stage=stage, stop=stop, progress=None if heard is None else note)
+        parts = method.inner.follow(engine, members, leg)
         for outcome, part in zip(outcomes, parts, strict=True):
             outcome.parts.append(part)
-            outcome.switches.append(_switch(number + 1, stage, began, part, stop))
+            outcome.switches.append(_switch(number + 1, leg, part))
         if any(part.ended != "end" for part in parts) and len(members) == 1:
             break
         members = [replace(member, state=part.state) for member, part in zip(members, parts, strict=True)]
-        began, first, record = parts[0].time[-1], None if parts[0].step is None else int(parts[0].step[-1]), True
+        time, step = parts[0].time, parts[0].step
+        leg = replace(leg, began=time[-1], first=None if step is None else int(step[-1]), record=True)
     return outcomes
 
 
-def _switch(number, stage, began, part, stop):
+def _switch(number, leg, part):
     """What ended a stage, as the log keeps it."""
-    finished = float(part.time[-1]) if len(part.time) else float(began)
-    found = {"stage": number, "name": stage.name, "start": float(began), "end": finished}
+    stage, stop, began = leg.stage, leg.stop, float(leg.began)
+    finished = float(part.time[-1]) if len(part.time) else began
+    found = {"stage": number, "name": stage.name, "start": began, "end": finished}
     if part.ended != "end":
         return {**found, "trigger": part.ended, "reached": False}
     if stop is None:

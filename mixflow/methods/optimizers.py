@@ -1,26 +1,27 @@
 """Other ways down than plain descent: momentum, sign descent, Adam, AdamW, each with minibatches on request."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 
 from ..checks import one_of, real, seed, whole
 from ..spec import Spec, setting
-from .descent import STEP_LIMIT, stepwise
-from .stage import Stage
+from .stepwise import STEP_LIMIT, Stepwise
 
 KINDS = ("sgd", "momentum", "sign", "adam", "adamw")
 _ROTATED = (
-    "{} looks at every weight by itself: rotated rows of W_K and W_Q have the same inner products but another result"
+    "{} looks at every weight by itself: rotated rows of W_K and W_Q have the same inner products but another result; "
+    "set a finite width, for example 64"
 )
 NO_CLOSURE = {
     "momentum": "momentum keeps a velocity of every weight; set a finite width",
-    **{kind: f"{_ROTATED.format(name)}; set a finite width, for example 64" for kind, name in
-       (("sign", "sign descent"), ("adam", "Adam"), ("adamw", "AdamW"))},
-}  # fmt: skip
+    "sign": _ROTATED.format("sign descent"),
+    "adam": _ROTATED.format("Adam"),
+    "adamw": _ROTATED.format("AdamW"),
+}
 
 
 @dataclass(frozen=True, kw_only=True)
-class Optimizer(Spec, section="method", kind="optimizer"):
+class Optimizer(Stepwise, Spec, section="method", kind="optimizer"):
     """An update rule on every weight of a network of finite width (docs/mathematics.md §13).
 
     kind           "sgd" (plain descent), "momentum", "sign", "adam" or "adamw"
@@ -47,8 +48,6 @@ class Optimizer(Spec, section="method", kind="optimizer"):
     batch_size: int | None = setting(None, whole)
     batch_seed: int | None = setting(None, seed)
 
-    flows = staged = False
-
     @property
     def rule(self):
         """The update rule."""
@@ -58,38 +57,6 @@ class Optimizer(Spec, section="method", kind="optimizer"):
     def no_closure(self):
         """Why training by this rule does not close on inner products, or None."""
         return NO_CLOSURE.get(self.kind)
-
-    @property
-    def inner(self):
-        """The method that follows each stage: itself."""
-        return self
-
-    def stages(self, network):
-        """One stage, in which everything moves."""
-        return [Stage(None, self.until)]
-
-    def follow(self, engine, members, stage, **given):
-        """What each of `members` records in a stage (`descent.stepwise`)."""
-        return stepwise(self, engine, members, stage, **given)
-
-    def longer(self, amount, end, first, switches):
-        """The method of a run that stands at step `first` and goes on for `amount` steps, and the stages that are left."""
-        longer = replace(self, steps=first + whole("steps", amount))
-        return longer, longer.stages(None)
-
-    @property
-    def extent(self):
-        """How long it is, for a progress bar: the total and its unit."""
-        return self.steps, "step"
-
-    def shared_times(self):
-        """The method with saves at times that all members of a batch share: it has."""
-        return self
-
-    @property
-    def until(self):
-        """The time of the last step."""
-        return self.learning_rate * self.steps
 
     @property
     def constants(self):

@@ -1,5 +1,6 @@
-"""A stage of training: what moves, until when; and what a stage of one run recorded."""
+"""A stage of training: what moves, until when; who goes through it, from where, and what it recorded."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -19,6 +20,38 @@ class Stage:
     end: object
     train_w: bool = True
     train_attention: bool = True
+
+
+@dataclass(frozen=True, kw_only=True)
+class Member:
+    """One run of a batch: its network, its learning rate, and the state it is in."""
+
+    network: object
+    state: object
+    rate: float | None = None  # the method's own if not given
+
+
+@dataclass(frozen=True, kw_only=True)
+class Leg:
+    """A stage as it is followed.
+
+    stage         the stage; the loop sets it, with its stop
+    began, first  the time at which it begins, and its step if it is not a new run
+    record        whether to record the state at the beginning
+    stop          None, or stop(history) -> (k,) negative before an event; for a single member
+    progress      None, or called with the share that is done
+    on_save       None, or called with the saved times and the history of the first member as they are computed
+    certificate   whether a flow is solved again at a tighter tolerance
+    """
+
+    stage: Stage | None = None
+    began: float = 0.0
+    first: int | None = None
+    record: bool = True
+    stop: Callable | None = None
+    progress: Callable | None = None
+    on_save: Callable | None = None
+    certificate: bool = True
 
 
 @dataclass(eq=False, kw_only=True)

@@ -71,7 +71,10 @@ class Construction:
         A = np.array([[self.C, 0.0], [-self.B, 0.0]])
         norm = math.hypot(self.B, self.C)
         G_K = np.outer(A[:, 0], A[:, 0]) / norm if norm else np.zeros((2, 2))
-        both = lambda X: np.stack([X] * len(SECTORS))  # noqa: E731
+
+        def both(X):
+            return np.stack([X] * len(SECTORS))
+
         return {"w": np.array([self.beta, 0.0]), "A": both(A), "G_K": both(G_K), "G_Q": both(np.diag([norm, 0.0]))}
 
     @property

@@ -80,9 +80,16 @@ def shade(axes, stages, label=False):
             above = at - half < edge
             edge = at + half
             axes.annotate(
-                stage.name, (centre, 1), (0, 11 if above else 2), xycoords=axes.get_xaxis_transform(),
-                textcoords="offset points", ha="center", va="bottom", fontsize=8, annotation_clip=False,
-            )  # fmt: skip
+                stage.name,
+                (centre, 1),
+                (0, 11 if above else 2),
+                xycoords=axes.get_xaxis_transform(),
+                textcoords="offset points",
+                ha="center",
+                va="bottom",
+                fontsize=8,
+                annotation_clip=False,
+            )
 
 
 def _middle(axes, low, high):

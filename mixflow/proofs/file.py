@@ -107,9 +107,15 @@ def _fields(content):
     times = np.stack([cells["begin"], cells["end"]], 1) * TICK
     unknown = np.full((len(times), len(pieces[0].gates)), np.inf)
     tube = Tube(
-        pieces, cells["piece"], times, cells["delta"], cells["mu"], cells["radius"], content["first_radius"],
+        pieces,
+        cells["piece"],
+        times,
+        cells["delta"],
+        cells["mu"],
+        cells["radius"],
+        content["first_radius"],
         Interval(-unknown, unknown),
-    )  # fmt: skip
+    )
     said, loss = content["claims"], content["claims"]["loss"]
 
     def time(name):

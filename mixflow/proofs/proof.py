@@ -191,9 +191,16 @@ def prove(task, transformer, *, until=None, omega_radius=0.0, bias_radius=0.0, d
         if level is not None:
             end = _reached(tables, curve[-1], b, target)
         tube = build(
-            tables, curve, start(K, omega[0]).hull(start(K, omega[1])), _hull(bias), end,
-            marks=_turns(tables, curve, b, end), report=bar, space=finite.space() if distance else None, distance=distance,
-        )  # fmt: skip
+            tables,
+            curve,
+            start(K, omega[0]).hull(start(K, omega[1])),
+            _hull(bias),
+            end,
+            marks=_turns(tables, curve, b, end),
+            report=bar,
+            space=finite.space() if distance else None,
+            distance=distance,
+        )
         bar.close()
         return _concluded(tables, tube, K, omega, bias, level, distance)
 

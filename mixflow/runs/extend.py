@@ -4,8 +4,8 @@ import time as clock
 
 from ..errors import SpecError
 from ..jaxed import in_float64
-from ..methods.descent import Member
 from ..methods.loop import follow
+from ..methods.stage import Leg, Member
 from ..progress import Progress
 from .train import finished, portion, watched
 
@@ -34,11 +34,13 @@ def extend(run, steps, *, progress=False):
     member = Member(network=network, state=engine.resume(data))
     bar = Progress.of(progress, unit=method.extent[1])
     began = clock.perf_counter()
+
+    def note(share):
+        bar(*portion(longer, share))
+
+    leg = Leg(began=end, first=first, record=False, progress=note)
     try:
-        (outcome,) = follow(
-            engine, longer, [member], began=end, first=first, record=False, stages=stages, watch=watched(engine),
-            progress=lambda share: bar(*portion(longer, share)),
-        )  # fmt: skip
+        (outcome,) = follow(engine, longer, [member], leg=leg, stages=stages, watch=watched(engine))
     finally:
         bar.close()
     wall_time = data.attrs["wall_time"] + clock.perf_counter() - began

@@ -9,8 +9,8 @@ from ..errors import DivergedError, Interrupted, SpecError
 from ..jaxed import in_float64
 from ..measure.watch import watch
 from ..methods import GradientDescent
-from ..methods.descent import Member
 from ..methods.loop import follow
+from ..methods.stage import Leg, Member
 from ..methods.until import is_event
 from ..networks.transformer import Transformer
 from ..progress import Progress
@@ -74,10 +74,11 @@ def _single(engine, network, method, state, bar, on_save=None):
     def show(times, history):
         on_save(times, lambda: _stretch(engine, network, times, history))
 
-    (outcome,) = follow(
-        engine, method, [Member(network=network, state=state)], watch=watched(engine),
-        progress=lambda share: bar(*portion(method, share)), on_save=show if on_save is not None else None,
-    )  # fmt: skip
+    def note(share):
+        bar(*portion(method, share))
+
+    leg = Leg(progress=note, on_save=show if on_save is not None else None)
+    (outcome,) = follow(engine, method, [Member(network=network, state=state)], leg=leg, watch=watched(engine))
     return outcome
 
 
@@ -187,7 +188,8 @@ def together(engines, networks, method, bar, rates=None):
             done[g] = share * len(chosen)
             bar(sum(done), len(networks))
 
-        found = follow(engine, method, members, watch=watched(engine), progress=note, certificate=False)
+        leg = Leg(progress=note, certificate=False)
+        found = follow(engine, method, members, leg=leg, watch=watched(engine))
         if not any(outcome.last.ended == "interrupted" for outcome in found):
             for i, outcome in zip(chosen, found, strict=True):
                 outcomes[i] = outcome

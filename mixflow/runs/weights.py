@@ -7,9 +7,8 @@ import numpy as np
 from ..engines import choose
 from ..errors import SpecError
 from ..jaxed import in_float64
-from ..methods.descent import Member
 from ..methods.loop import follow
-from ..methods.stage import Stage
+from ..methods.stage import Member, Stage
 
 
 @in_float64

@@ -107,9 +107,14 @@ def _local(place):
     try:
         # A port of its own even without the dashboard: Dask always opens its health page, and 8787 may be somebody else's.
         return LocalCluster(
-            n_workers=place.cores, threads_per_worker=1, processes=True, host="127.0.0.1", memory_limit=0,
-            dashboard_address=f"127.0.0.1:{place.dashboard or 0}", silence_logs=logging.CRITICAL,
-        )  # fmt: skip
+            n_workers=place.cores,
+            threads_per_worker=1,
+            processes=True,
+            host="127.0.0.1",
+            memory_limit=0,
+            dashboard_address=f"127.0.0.1:{place.dashboard or 0}",
+            silence_logs=logging.CRITICAL,
+        )
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, mask)
 

@@ -102,9 +102,16 @@ def estimate(plan, folder, workers, times=(), startup=0.0, waited=0.0):
     # The last batches do not end together: on average the workers wait for half of one.
     wall = startup * (1 + END_OVER_START) + once + max(work / busy, tail) + (tail / 2 if plan.batches > busy else 0)
     return Estimate(
-        plan.runs, plan.batches, workers, work + once * busy, wall, estimated_bytes(plan),
-        shutil.disk_usage(_existing(folder)).free, tuple(sorted(rows.values(), key=lambda row: -row[2])), bool(measured),
-    )  # fmt: skip
+        plan.runs,
+        plan.batches,
+        workers,
+        work + once * busy,
+        wall,
+        estimated_bytes(plan),
+        shutil.disk_usage(_existing(folder)).free,
+        tuple(sorted(rows.values(), key=lambda row: -row[2])),
+        bool(measured),
+    )
 
 
 def refuse_absurd(cost, max_core_hours):

@@ -109,11 +109,19 @@ class SweepResult:
         core_seconds = float(sum(seconds for _, _, seconds, _ in times))
         left = float(np.sum(sizes[~done & ~failed])) / max(runs["runs_done"], 1) * core_seconds
         return {
-            "folder": str(self.folder), "name": plan.sweep.name, **runs, "batches": plan.batches, "batches_done": int(done.sum()),
-            "failed": {str(batch): error for batch, error in self.failed.items()}, "bytes": self.manifest.bytes(),
-            "core_seconds": core_seconds, "core_seconds_left": left, "elapsed": times[-1][1] - times[0][1] if times else 0.0,
-            "running": owner(self.folder), "consolidated": (self.folder / "results.nc").exists(),
-        }  # fmt: skip
+            "folder": str(self.folder),
+            "name": plan.sweep.name,
+            **runs,
+            "batches": plan.batches,
+            "batches_done": int(done.sum()),
+            "failed": {str(batch): error for batch, error in self.failed.items()},
+            "bytes": self.manifest.bytes(),
+            "core_seconds": core_seconds,
+            "core_seconds_left": left,
+            "elapsed": times[-1][1] - times[0][1] if times else 0.0,
+            "running": owner(self.folder),
+            "consolidated": (self.folder / "results.nc").exists(),
+        }
 
     def table(self):
         """The reductions of every finished run in order, from the manifest; a part that fails its checksum is a StoreError."""

@@ -35,9 +35,19 @@ TICK = 1.0  # seconds between looks at the clock while nothing arrives
 
 @unchanged()
 def sweep(
-    description, out, *, workers=None, scheduler=None, tls_ca=None, tls_cert=None, tls_key=None, dashboard=None,
-    max_core_hours=100.0, force=False, progress=False,
-):  # fmt: skip
+    description,
+    out,
+    *,
+    workers=None,
+    scheduler=None,
+    tls_ca=None,
+    tls_cert=None,
+    tls_key=None,
+    dashboard=None,
+    max_core_hours=100.0,
+    force=False,
+    progress=False,
+):
     """Run every unfinished batch of a sweep in the folder `out`; returns the results, also of earlier calls.
 
     description     a dictionary of the form of the TOML file (docs/sweeps.md), the file's path, or a Sweep

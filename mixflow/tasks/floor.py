@@ -47,7 +47,10 @@ class Samples:
 
         The entropy of its labels, for logistic and softmax loss; half their variance, for squared loss.
         """
-        sum_up = lambda x: np.bincount(self.of, x)[self.of]  # noqa: E731
+
+        def sum_up(x):
+            return np.bincount(self.of, x)[self.of]
+
         if self.task.loss == "squared":
             y = self.task.labels
             least = (sum_up(self.share * y**2) - sum_up(self.share * y) ** 2) / 2
