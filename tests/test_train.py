@@ -179,3 +179,22 @@ def test_progress_reaches_the_end():
     mf.train(mf.Mixture(2), method=METHOD, progress=lambda done, total: seen.append((done, total)))
     assert seen[-1] == (150, 150)
     assert seen == sorted(seen)
+
+
+@pytest.mark.parametrize("model", ["gram", "full", "symmetric"])
+def test_rates_of_neurons_and_attention(model):
+    """A rate of 0 freezes; the rate of a part is its own η; both at once are the learning rate."""
+    width = math.inf if model == "symmetric" else 8
+
+    def final(rate, **rates):
+        method = mf.GradientDescent(rate, 60, save_every=60, **rates)
+        return mf.train(mf.Mixture(2), mf.Transformer(width=width), method, model=model).expand().dataset.isel(time=-1)
+
+    still = final(0.1, attention_rate=0.0)
+    staged = mf.ThreeStage(mf.GradientDescent(0.1, save_every=60), neurons=6.0, attention=0.1, converge=0.1)
+    alone = mf.train(mf.Mixture(2), mf.Transformer(width=width), staged, model=model).expand().dataset
+    np.testing.assert_allclose(still.w, alone.w.sel(time=6.0), rtol=0, atol=1e-14)
+    assert np.abs(final(0.1, neurons_rate=0.0).w).max() == 0 < np.abs(still.w).max()
+    twice, parts = final(0.2), final(0.1, neurons_rate=2.0, attention_rate=2.0)
+    np.testing.assert_allclose(parts.A, twice.A, rtol=0, atol=1e-15)
+    assert np.abs(final(0.1, attention_rate=2.0).A - twice.A).max() > 1e-6

@@ -5,18 +5,20 @@ from functools import partial
 
 from ..checks import real, seed, whole
 from ..spec import Spec, setting
-from .stepwise import STEP_LIMIT, Stepwise
+from .stepwise import STEP_LIMIT, Stepwise, factor
 
 
 @dataclass(frozen=True)
 class GradientDescent(Stepwise, Spec, section="method", kind="descent"):
     """Full-batch gradient descent on every weight at once, the paper's experiment; minibatches on request.
 
-    learning_rate  η > 0; time is t = η × step
-    steps          number of updates, at least 1
-    save_every     record the state every so many steps; step 0 and the last step are always recorded
-    batch_size     atoms drawn for each step; the whole population if not given
-    batch_seed     of the minibatch draws
+    learning_rate   η > 0; time is t = η × step
+    steps           number of updates, at least 1
+    save_every      record the state every so many steps; step 0 and the last step are always recorded
+    batch_size      atoms drawn for each step; the whole population if not given
+    batch_seed      of the minibatch draws
+    neurons_rate    what η is multiplied by for w and what is trained beside it; 0 freezes them
+    attention_rate  the same for the attention
 
     Raises SpecError for a learning rate that is not positive and for counts below 1.
 
@@ -29,6 +31,8 @@ class GradientDescent(Stepwise, Spec, section="method", kind="descent"):
     save_every: int = setting(10, partial(whole, most=STEP_LIMIT))
     batch_size: int | None = setting(None, whole)
     batch_seed: int = setting(0, seed)
+    neurons_rate: float = setting(1.0, factor)
+    attention_rate: float = setting(1.0, factor)
 
     @property
     def no_closure(self):

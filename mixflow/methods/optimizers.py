@@ -5,7 +5,7 @@ from functools import partial
 
 from ..checks import one_of, real, seed, whole
 from ..spec import Spec, setting
-from .stepwise import STEP_LIMIT, Stepwise
+from .stepwise import STEP_LIMIT, Stepwise, factor
 
 KINDS = ("sgd", "momentum", "sign", "adam", "adamw")
 _ROTATED = (
@@ -24,14 +24,16 @@ NO_CLOSURE = {
 class Optimizer(Stepwise, Spec, section="method", kind="optimizer"):
     """An update rule on every weight of a network of finite width (docs/mathematics.md §13).
 
-    kind           "sgd" (plain descent), "momentum", "sign", "adam" or "adamw"
-    learning_rate  η > 0; time is t = η × step for every kind, whatever a step does
-    steps          number of updates, at least 1
-    save_every     record the state every so many steps; step 0 and the last step are always recorded
-    momentum       β of kind "momentum", from 0 to below 1
-    weight_decay   of kind "adamw"
-    batch_size     atoms drawn for each step; the whole population if not given
-    batch_seed     of the minibatch draws; if not given, every network draws its own, from its seed
+    kind            "sgd" (plain descent), "momentum", "sign", "adam" or "adamw"
+    learning_rate   η > 0; time is t = η × step for every kind, whatever a step does
+    steps           number of updates, at least 1
+    save_every      record the state every so many steps; step 0 and the last step are always recorded
+    momentum        β of kind "momentum", from 0 to below 1
+    weight_decay    of kind "adamw"
+    batch_size      atoms drawn for each step; the whole population if not given
+    batch_seed      of the minibatch draws; if not given, every network draws its own, from its seed
+    neurons_rate    what η is multiplied by for w and what is trained beside it; 0 freezes them
+    attention_rate  the same for the attention
 
     Raises SpecError for an unknown kind and numbers out of range; training raises DivergedError where weights leave float64.
 
@@ -47,6 +49,8 @@ class Optimizer(Stepwise, Spec, section="method", kind="optimizer"):
     weight_decay: float = setting(1e-4, partial(real, least=0))
     batch_size: int | None = setting(None, whole)
     batch_seed: int | None = setting(None, seed)
+    neurons_rate: float = setting(1.0, factor)
+    attention_rate: float = setting(1.0, factor)
 
     @property
     def rule(self):

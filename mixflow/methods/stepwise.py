@@ -1,19 +1,21 @@
 """What methods that go step by step share, and how they follow a stage, lane by lane (docs/mathematics.md §3)."""
 
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 
-from ..checks import whole
+from ..checks import real, whole
 from .chunks import descend
 from .stage import Part, Stage
 from .until import steps_within
 
 STEP_LIMIT = 10**15  # beyond it steps could no longer be told apart in float64 time
+factor = partial(real, least=0, most=1e6)  # of the learning rate, for one part of the network
 
 
 class Stepwise:
-    """A method with `learning_rate`, `steps` and `save_every`."""
+    """A method with `learning_rate`, `steps`, `save_every`, `neurons_rate` and `attention_rate`."""
 
     flows = staged = False
 
@@ -50,7 +52,8 @@ class Stepwise:
         padded = [*members, *[members[0]] * (engine.lanes - len(members))]
         rates = np.array([self.learning_rate if member.rate is None else member.rate for member in padded])
         networks, stage = [member.network for member in padded], leg.stage
-        parameters = engine.parameters(networks, rates * stage.train_w, rates * stage.train_attention)
+        eta_w, eta_A = self.neurons_rate * stage.train_w * rates, self.attention_rate * stage.train_attention * rates
+        parameters = engine.parameters(networks, eta_w, eta_A)
         # Steps are counted through all stages, so that saves keep one grid.
         done = round(leg.began / rates[0]) if leg.first is None else leg.first
         last = self.steps if stage.name is None else done + steps_within(stage.end, rates[0])
