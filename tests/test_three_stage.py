@@ -115,8 +115,14 @@ def test_three_mixtures_watch_all_samples():
 def test_many_classes_on_the_symmetric_model():
     run = mf.train(mf.Mixture(30), mf.Transformer(omega=0.5), mf.ThreeStage(mf.GradientDescent(1.0), 40, 40, 20))
     assert float(run.dataset.time[-1]) == 100
+
+
+def test_an_event_the_task_cannot_have_is_refused_before_the_first_step():
+    def moved(done, total):
+        raise AssertionError("a stage was trained before the next one's end was looked at")
+
     with pytest.raises(mf.SpecError, match="end the attention stage after a time"):
-        mf.train(mf.Mixture(30), mf.Transformer(), mf.ThreeStage(mf.GradientDescent(1.0)))
+        mf.train(mf.Mixture(30), mf.Transformer(), mf.ThreeStage(mf.GradientDescent(1.0)), progress=moved)
 
 
 def test_round_trip(tmp_path):

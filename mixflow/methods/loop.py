@@ -56,12 +56,13 @@ def follow(engine, method, members, *, leg=None, watch=None, stages=None):
     stages = method.stages(members[0].network) if stages is None else stages
     leg = Leg() if leg is None else leg
     heard = leg.progress
-    for number, stage in enumerate(stages):
+    # All of them before the first step: an event that the task cannot have must not cost the stages before it.
+    stops = [watch(stage.end, members[0].network) if is_event(stage.end) else None for stage in stages]
+    for number, (stage, stop) in enumerate(zip(stages, stops, strict=True)):
 
         def note(share, number=number):
             heard((number + min(share, 1.0)) / len(stages))
 
-        stop = watch(stage.end, members[0].network) if is_event(stage.end) else None
         leg = replace(leg, stage=stage, stop=stop, progress=None if heard is None else note)
         parts = method.inner.follow(engine, members, leg)
         for outcome, part in zip(outcomes, parts, strict=True):

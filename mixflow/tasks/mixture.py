@@ -3,7 +3,7 @@
 import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 
 import numpy as np
 
@@ -73,6 +73,10 @@ class Mixture(Spec, section="task", kind="mixture"):
 
     def population(self):
         """All K·2^K atoms (k, s) with their probabilities, as a FiniteTask."""
+        return self._finite
+
+    @cached_property  # an event watcher asks for it thousands of times
+    def _finite(self):
         atoms, K = self.all_atoms(), self.classes
         priors = np.full(K, 1 / K) if self.priors is None else np.array(self.priors)
         return self.finite(atoms, np.repeat(priors / 2**K, 2**K))
