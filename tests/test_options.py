@@ -149,6 +149,31 @@ def test_the_reduction_equals_every_weight(options, width):
         np.testing.assert_allclose(gram[name], full[name], rtol=0, atol=1e-11)
 
 
+# What enters the length of a gradient: a shared vector once, scales of scores, every trained number.
+MANY = [
+    {"tie_values": True},
+    {"scaled_scores": True, "attention": "direct"},
+    {"scaled_scores": True},
+    OPTIONS["together"],
+]
+
+
+@pytest.mark.parametrize("options", MANY)
+def test_normalised_descent_equals_every_weight_and_its_steps_have_their_length(options):
+    """Also with frozen neurons, where the length is that of the attention alone."""
+    network = network_of(options, mf.Transformer(width=5, omega=0.5, seed=3, dimension=6))
+    descent = mf.GradientDescent(0.02, 60, save_every=20, normalised=True)
+    staged = mf.ThreeStage(descent, 0.4, 0.4, 0.4)
+    for method in (descent, staged):
+        gram, full = (mf.train(COHERENT, network, method, model=model) for model in ("gram", "full"))
+        for name in ("w", "A", "z", "margin", "loss"):
+            np.testing.assert_allclose(gram.dataset[name], full.dataset[name], rtol=0, atol=1e-11)
+    before, after = (mf.train(COHERENT, network, replace(descent, steps=n), model="full").weights() for n in (1, 2))
+    squares = {name: np.sum((after[name] - before[name]) ** 2) for name in before}
+    squares["w"] /= 2 if network.tie_values else 1  # shown for both heads
+    np.testing.assert_allclose(np.sqrt(sum(squares.values())), 0.02, rtol=1e-12)
+
+
 @pytest.mark.parametrize("options", OPTIONS.values(), ids=OPTIONS)
 def test_infinite_width_is_the_limit(options):
     """The distance falls like m^(-1/2); random values are the same at every width. Scaled scores have limits of their own."""

@@ -134,6 +134,17 @@ def listed(task):
     return getattr(task, "unlisted", None)
 
 
+def rule(method):
+    """What a method does to the gradient besides multiplying it by its rate, by name; nothing for plain descent."""
+    names = ("normalised",)
+    return {name: value for name in names if (value := getattr(method.inner, name, None))}
+
+
+def not_plain(method):
+    """Why an engine that has plain descent only cannot serve, with the fix, or None."""
+    return f"it has plain descent only; leave out {', '.join(rule(method))}" if rule(method) else None
+
+
 def no_closure(task, network, method):
     """Why training does not close on inner products of features, with the fix, or None."""
     if (why := listed(task)) is not None:

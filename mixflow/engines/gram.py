@@ -11,9 +11,9 @@ from ..networks.readout import ReadOut, asking
 from ..networks.transformer import start
 from . import loss as losses
 from .attention_tables import Tables
-from .base import Engine, no_closure
+from .base import Engine, no_closure, rule
 from .gram_field import gram_field
-from .gram_update import descend
+from .gram_update import descend, inverse_length
 from .lanes import LANES, product, stages, transpose
 from .minibatch import Minibatches
 from .series import resumed, series
@@ -44,6 +44,7 @@ class Gram(Engine):
         self.orthonormal = np.array_equal(self.population.gram, np.eye(len(self.population.gram)))
         self.kernel = Tables(self.population, *asking(network, self.population))
         self.batches = Minibatches(self.population.probabilities, method.inner)
+        self.rule = rule(method)
 
     @classmethod
     def objection(cls, task, network, method):
@@ -69,6 +70,7 @@ class Gram(Engine):
             task.loss,
             len(task.features),
             self.batches.key,
+            *self.rule,
             *((array.shape, array.tobytes()) for array in arrays),
         )
 
@@ -78,11 +80,14 @@ class Gram(Engine):
 
     def parameters(self, networks, eta_w, eta_A):
         """Arrays the step reads besides the state, for `LANES` runs; a rate of zero freezes that part of the model."""
+        score_rate = np.array([network.score_rate(self.population) for network in networks])
         lanes = {
             "bias": np.array([network.bias for network in networks]),
             "eta_w": np.array(eta_w),
-            "eta_A": np.array(eta_A) * [network.score_rate(self.population) for network in networks],
+            "eta_A": np.array(eta_A) * score_rate,
         }
+        if self.rule:
+            lanes |= {"moves_w": np.sign(eta_w), "moves_A": np.sign(eta_A) * score_rate}
         gram = {} if self.orthonormal else {"gram": self.population.gram}
         tiled = {name: np.tile(x, self.attentions) for name, x in lanes.items()}
         return {**self.batches.parameters(networks), **gram, **tiled}
@@ -123,19 +128,41 @@ class Gram(Engine):
         jnp, stage = jax().numpy, stages(parameters["probability"])
         weight = self.batches.weights(i, parameters)
         g_w, g, g_others = self.gradient(stage, state, parameters, weight)
-        h = stage(lambda eta, g: eta * g, parameters["eta_A"], g)
-        h_w, P, Q = [parameters["eta_w"] * each for each in g_w], h, h
+        eta_w, eta_A = parameters["eta_w"], parameters["eta_A"]
+        if "normalised" in self.rule:
+            scale = inverse_length(self._squared_length(state, parameters, g_w, g, g_others))
+            eta_w, eta_A = scale * eta_w, scale * eta_A
+        h = stage(lambda eta, g: eta * g, eta_A, g)
+        h_w, P, Q = [eta_w * each for each in g_w], h, h
         if not self.orthonormal:
             Γ = parameters["gram"][:, :, None]
             h_w = [product(Γ, each[:, None])[:, 0] for each in h_w]
             P, Q = stage(product, Γ, h), stage(product, h, Γ)
         new = {"w": state["w"] - jnp.stack(h_w)}
         for name, slope in g_others.items():
-            new[name] = state[name] - parameters["eta_w"][: slope.shape[-1]] * slope
+            new[name] = state[name] - eta_w[: slope.shape[-1]] * slope
         if self.network.direct:
             return new | {"A": state["A"] - (P if self.orthonormal else stage(product, P, Γ))}
         moved = descend(state["A"], state["G_K"], state["G_Q"], P, Q, product, transpose, stage)
         return new | dict(zip(("A", "G_K", "G_Q"), moved, strict=True))
+
+    def _squared_length(self, state, parameters, g_w, g, g_others):
+        """The squared length of the gradient of all weights that move (docs/mathematics.md §13), alike for all attentions."""
+        jnp = jax().numpy
+        Γ = np.eye(len(g))[:, :, None] if self.orthonormal else parameters["gram"][:, :, None]
+        left, right = product(Γ, g), product(g, Γ)
+        if self.network.direct:
+            squares = jnp.sum(left * right, axis=(0, 1))
+        else:  # |∂L/∂W_K|² = tr(g G_Q gᵀ Γ), |∂L/∂W_Q|² = tr(gᵀ G_K g Γ)
+            squares = jnp.sum(product(g, state["G_Q"]) * left + product(state["G_K"], g) * right, axis=(0, 1))
+        values = sum(jnp.sum(each * product(Γ, each[:, None])[:, 0], axis=0) for each in g_w)
+        values = values / 2 if self.network.tie_values else values  # one vector serves both heads
+        values = values + sum(jnp.sum(g_others[name] ** 2, axis=0) for name in ("bias", "read_out") if name in g_others)
+        moves = parameters["moves_w"]
+        total = (moves * values + parameters["moves_A"] * squares).reshape(self.attentions, LANES).sum(axis=0)
+        if "offset" in g_others:
+            total = total + moves[:LANES] * g_others["offset"] ** 2
+        return jnp.tile(total, self.attentions)
 
     def gradient(self, stage, state, parameters, weight):
         """∂loss/∂w (F, lanes) of every value vector, g = ∂loss/∂A (F, F, lanes), and ∂loss by what else is trained."""

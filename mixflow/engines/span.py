@@ -17,7 +17,7 @@ import numpy as np
 
 from ..errors import SpecError
 from ..jaxed import jax
-from .base import Engine
+from .base import Engine, not_plain
 from .series import token_coordinates, token_series
 
 HEADS = 2
@@ -54,7 +54,7 @@ class Span(Engine):
             return f"it has the paper's network only, without {', '.join(sorted(changed))}"
         if network.dimension not in (None, task.tokens.dimension):
             return f"dimension = {network.dimension}: the tokens have {task.tokens.dimension} coordinates; leave it out"
-        return None
+        return not_plain(method)
 
     @classmethod
     def apt(cls, task, network, method):

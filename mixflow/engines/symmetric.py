@@ -5,7 +5,7 @@ import numpy as np
 from ..jaxed import jax
 from ..tasks.means import averages
 from ..tasks.symmetry import KINDS, SECTORS, atom_types, binomial, expand
-from .base import Engine
+from .base import Engine, not_plain
 from .gram_update import descend
 from .lanes import LANES, exp, logistic, product, transpose
 from .series import MATRICES, series
@@ -43,7 +43,7 @@ class Symmetric(Engine):
             return why
         if getattr(method.inner, "batch_size", None) is not None:
             return "minibatches break the symmetry between classes"
-        return None
+        return not_plain(method)
 
     @classmethod
     def apt(cls, task, network, method):

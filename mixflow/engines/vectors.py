@@ -13,7 +13,7 @@ from ..jaxed import jax
 from ..networks.readout import ReadOut
 from ..networks.transformer import inner, others
 from . import loss as losses
-from .base import Engine
+from .base import Engine, not_plain
 from .gram_update import descend
 from .minibatch import Minibatches
 from .series import token_coordinates, token_series
@@ -54,7 +54,7 @@ class Vectors(Engine):
             return f"dimension = {network.dimension}: the tokens have {d} coordinates; leave it out"
         if d > COORDINATES:
             return f"the tokens have {d} coordinates, more than {COORDINATES}, the side of the matrices it would need"
-        return None
+        return not_plain(method)
 
     @classmethod
     def apt(cls, task, network, method):

@@ -13,7 +13,8 @@ from ..jaxed import jax
 from ..networks.given import given
 from ..networks.own import seen
 from . import loss as losses
-from .base import Engine, listed
+from .base import Engine, listed, rule
+from .gram_update import inverse_length
 from .minibatch import Minibatches
 from .optax_rules import transformation
 from .series import judged, series
@@ -31,6 +32,7 @@ class Weights(Engine):
         super().__init__(task, network, method)
         self.population = task.population()
         self.rule, self.constants = getattr(method.inner, "rule", "sgd"), getattr(method.inner, "constants", {})
+        self.normalised = "normalised" in rule(method)
         self.batches = Minibatches(self.population.probabilities, method.inner)
         self.names = tuple(network.start(self.population))
         size = sum(np.size(x) for x in jax().tree.leaves(network.start(self.population)))
@@ -65,13 +67,12 @@ class Weights(Engine):
         numbers = {"seed", "omega", "bias", "value_scale", "initialisation"} & set(network.spec())
         spec = json.dumps({**network.spec(), **dict.fromkeys(numbers, 0)}, sort_keys=True)
         arrays = (task.token_feature, task.token_coefficient, task.count, task.labels, task.gram)
+        method = (self.rule, self.normalised, *sorted(self.constants), self.batches.key)
         return (
             self.name,
             type(network),
             spec,
-            self.rule,
-            *sorted(self.constants),
-            self.batches.key,
+            method,
             task.loss,
             task.atoms,
             *((array.shape, array.tobytes()) for array in arrays),
@@ -125,8 +126,10 @@ class Weights(Engine):
 
         def one(weights, optimizer, weight, eta_w, eta_A):
             gradient = J.grad(self._loss)(weights, weight)
-            updates, optimizer = self._transformation(parameters).update(gradient, optimizer, weights)
             rates = {name: self._rate(name, eta_w, eta_A) for name in weights}
+            if self.normalised:
+                gradient = _unit(gradient, rates)
+            updates, optimizer = self._transformation(parameters).update(gradient, optimizer, weights)
             moved = {
                 name: J.tree.map(lambda x, u, r=rates[name]: x + r * u, weights[name], updates[name])
                 for name in weights
@@ -198,3 +201,14 @@ class Weights(Engine):
     def convert(self, network, weights):
         """The state with the weights given by name; what is not given keeps its start."""
         return {"weights": given(network, self.population, weights)}
+
+
+def _unit(gradient, rates):
+    """The gradient divided by the length of what of it is trained; 0 where that is 0."""
+    J = jax()
+    squares = [
+        J.numpy.where(rates[name] > 0, sum(J.numpy.sum(x**2) for x in J.tree.leaves(g)), 0.0)
+        for name, g in gradient.items()
+    ]
+    scale = inverse_length(sum(squares))
+    return J.tree.map(lambda g: scale * g, gradient)

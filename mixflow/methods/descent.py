@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from functools import partial
 
-from ..checks import real, seed, whole
+from ..checks import flag, real, seed, whole
 from ..spec import Spec, setting
 from .stepwise import STEP_LIMIT, Stepwise, factor
 
@@ -19,6 +19,7 @@ class GradientDescent(Stepwise, Spec, section="method", kind="descent"):
     batch_seed      of the minibatch draws
     neurons_rate    what η is multiplied by for w and what is trained beside it; 0 freezes them
     attention_rate  the same for the attention
+    normalised      divide the gradient by its length, over all weights that are trained: every step is η long
 
     Raises SpecError for a learning rate that is not positive and for counts below 1.
 
@@ -33,6 +34,7 @@ class GradientDescent(Stepwise, Spec, section="method", kind="descent"):
     batch_seed: int = setting(0, seed)
     neurons_rate: float = setting(1.0, factor)
     attention_rate: float = setting(1.0, factor)
+    normalised: bool = setting(False, flag)
 
     @property
     def no_closure(self):
