@@ -54,8 +54,8 @@ def plain(weights, vanilla):
     def arrays(module):
         return {n: np.asarray(getattr(module, n)) for n in ("weight", "bias") if getattr(module, n) is not None}
 
-    top = {name: arrays(module) for name, module in weights.items() if name != "layers"}
-    stacked = {name: arrays(module) for name, module in weights["layers"].items()}
+    top = {name: arrays(module) for name, module in weights.items() if name not in ("layers", "attention")}
+    stacked = {name: arrays(module) for name, module in (weights["layers"] | weights["attention"]).items()}
     layers = [
         {name: {n: x[i] for n, x in module.items()} for name, module in stacked.items()} for i in range(vanilla.layers)
     ]

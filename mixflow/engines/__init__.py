@@ -32,6 +32,10 @@ def choose(task, network, method, model="auto"):
         if why is None:
             return engine(task, network, method)
         objections.append((engine, why))
+    if method.flows and hasattr(task, "tokens") and network.no_closure is None:
+        return choose(
+            task.finite(), network, method, model
+        )  # a flow needs its tokens listed, with their inner products
     raise SpecError(_sentence(task, network, method, model, objections))
 
 

@@ -77,6 +77,11 @@ class ThreeStage(Spec, section="method", kind="three-stage"):
 
     def stages(self, network):
         """The three stages in order."""
+        if self.neurons is None and not hasattr(network, "bias"):
+            raise SpecError(
+                f"neurons is not given, and by default stage 1 waits for margins of 3b, but a {type(network).__name__} has no "
+                "bias b; say when it ends, for example neurons=100."
+            )
         neurons = default_neurons(network.bias) if self.neurons is None else self.neurons
         return [
             Stage("neurons", neurons, train_attention=False),

@@ -40,7 +40,7 @@ class Vanilla(Spec, section="transformer", kind="vanilla"):
     no_closure = (
         "its layers, embedding and norms feed each other, so training does not close on inner products of features"
     )
-    attention_weights = ()
+    attention_weights = ("attention",)  # the queries and keys of every layer
     frozen_weights = ()
 
     def check(self):

@@ -46,8 +46,10 @@ class VanillaNetwork:
         weights = {
             "embed": linear(keys[0], self.tokens.shape[-1], D, bias=False),
             "read": linear(keys[1], D, self.answers),
-            "layers": eqx.filter_vmap(layer)(keys[2:]),  # every array of a layer with the layers as first axis
         }
+        layers = eqx.filter_vmap(layer)(keys[2:])  # every array of a layer with the layers as first axis
+        weights["attention"] = {name: layers.pop(name) for name in ("query", "key")}
+        weights["layers"] = layers
         if vanilla.layer_norm:
             weights["norm"] = eqx.nn.LayerNorm(D)
         return jax().tree.map(np.asarray, eqx.filter(weights, eqx.is_inexact_array))
@@ -83,7 +85,9 @@ class VanillaNetwork:
 
         x = each(weights["embed"], jnp.asarray(self.tokens))
         first = mean(x)
-        x, (S, z, later) = J.lax.scan(block, x, weights["layers"])  # one compiled block for any number of layers
+        x, (S, z, later) = J.lax.scan(
+            block, x, weights["layers"] | weights["attention"]
+        )  # one compiled block for any number of layers
         F = each(weights["read"], norm(weights, "norm", x))
         answer = mean(F)[:, 0] if self.answers == 1 else mean(F).T
         return answer, S, z, jnp.concatenate([first[None], later])

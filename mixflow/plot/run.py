@@ -109,7 +109,9 @@ def attention_lines(data):
 
 
 def _plus(array):
-    """Head +, or the first where heads stand for classes; where a variant has several + heads, or values in each, their mean."""
+    """Head +, or the first where heads stand for classes; where a network has several + heads, or values in each, their mean."""
+    if "class" in array.dims:  # of a standard transformer, which has one read-out for each
+        return array.isel({"class": 0})
     if "head" not in array.dims:
         return array
     plus = [str(name).startswith("+") for name in array["head"].values]

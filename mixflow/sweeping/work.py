@@ -88,7 +88,7 @@ def trajectories(job):
         if interrupted:
             raise KeyboardInterrupt
         for network, outcome in zip(lanes, outcomes, strict=True):
-            yield task, _measured(engine, network, outcome)
+            yield engine.task, _measured(engine, network, outcome)
 
 
 def _measured(engine, network, outcome):
