@@ -103,7 +103,7 @@ def test_width_and_second_head():
 # check ---------------------------------------------------------------------------------------------------------------
 
 
-def test_eacha_flow_run():
+def test_check_of_a_flow():
     run = mf.train(mf.Mixture(classes=2), mf.Transformer(omega=0.3), mf.GradientFlow(until=2000.0))
     found = {each.name: each for each in check(run)}
     assert {each.verdict for each in found.values()} == {"holds"}
@@ -111,7 +111,7 @@ def test_eacha_flow_run():
     assert found["conserved"].measured < 1e-8
 
 
-def test_eachfrom_the_command_line(capsys, tmp_path):
+def test_check_from_the_command_line(capsys, tmp_path):
     path = str(tmp_path / "run.nc")
     mf.train(mf.Mixture(classes=2), mf.Transformer(omega=0.3), mf.GradientDescent(steps=300)).save(path)
     assert main(["check", path, "--json"]) == 1  # stopped on the plateau: the attention has not learned
@@ -125,7 +125,7 @@ def test_eachfrom_the_command_line(capsys, tmp_path):
     assert "expected one of" in capsys.readouterr().err
 
 
-def test_eachmany_classes_and_other_tasks():
+def test_check_of_many_classes_and_other_tasks():
     many = mf.train(mf.Mixture(classes=9), mf.Transformer(omega=0.3), mf.GradientDescent(steps=50))
     found = {each.name: each for each in check(many)}
     assert found["neurons-align"].verdict == found["features-separate"].verdict == "does not apply"
@@ -134,6 +134,38 @@ def test_eachmany_classes_and_other_tasks():
     assert {each.name for each in check(other)} == set(found)
     with pytest.raises(mf.SpecError, match="no identifiers"):
         compare(other)
+
+
+STAGED = mf.ThreeStage(mf.GradientFlow(save_at=9), 4.0, 4.0, 4.0)
+SHORT = mf.GradientDescent(steps=20)
+OTHER = {
+    "three stages of flow": (mf.Mixture(2), mf.Transformer(), STAGED),
+    "images": (mf.Mnist(samples=8, test_samples=8, images=4), mf.Transformer(width=4), SHORT),
+    "noisy tokens": (mf.variants.NoisyMixture(sigma=0.3, samples=8, test_samples=8), mf.Transformer(width=4), SHORT),
+    "regression": (mf.variants.regression(2, values=(-1.0, 1.0)), mf.Transformer(width=4), SHORT),
+    "Adam": (mf.Mixture(2), mf.Transformer(width=4), mf.Optimizer(kind="adam", steps=20)),
+}
+
+
+@pytest.mark.parametrize("kind", OTHER)
+def test_check_judges_every_kind_of_run(kind):
+    found = {each.name: each for each in check(mf.train(*OTHER[kind]))}
+    assert found["certificate"].verdict == ("holds" if kind == "three stages of flow" else "does not apply")
+    # Adam conserves nothing, and is not blamed for it; of tokens that are all different, the watched directions are not enough.
+    listed = kind in ("three stages of flow", "regression")
+    assert found["conserved"].verdict == ("holds" if listed else "does not apply")
+
+
+def test_check_of_an_interrupted_flow():
+    def stop(done, total):
+        if done > 3:
+            raise KeyboardInterrupt
+
+    with pytest.raises(mf.Interrupted) as stopped:
+        mf.train(mf.Mixture(2), mf.Transformer(), mf.GradientFlow(until=50.0), progress=stop)
+    certificate = check(stopped.value.run)[-1]
+    assert certificate.verdict == "does not apply"
+    assert "interrupted" in certificate.facts["reason"]
 
 
 def test_claims_from_the_command_line(capsys):
