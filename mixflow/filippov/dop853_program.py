@@ -6,7 +6,9 @@ inside a step (SEEK).
 """
 
 import math
+from collections.abc import Callable
 from functools import lru_cache
+from typing import NamedTuple
 
 import numpy as np
 
@@ -97,107 +99,7 @@ def program(z, evaluate):
     """
     jax = configured()
     jnp = jax.numpy
-    A, _, E3, E5 = tableau()
-    points = np.concatenate([A, dense_row(SHARE_SAMPLES)])
-
-    def evaluations(field, now, K):
-        """The inner loop: the stages of a step, or one look, or the search for the mode's end."""
-        (c, index, real), seek, side, slack = field, now["kind"] == SEEK, now["side"], now["slack"]
-        rows, s = jnp.arange(TOTAL)[:, None], len(index)
-
-        def excess(found):
-            """How far the gate that is farthest beyond the end of its mode is beyond it."""
-            beyond = jnp.max(jnp.where(side == 0, -jnp.inf, side * found.z - slack))
-            if s == 0:
-                return beyond
-            out = jnp.maximum(-found.share, found.share - 1) - _of_chosen(jnp, index, slack)
-            return jnp.maximum(beyond, jnp.max(jnp.where(real > 0, out, -jnp.inf)))
-
-        def go_on(loop):
-            i, (a, b, fa, fb, _), *_ = loop
-            return jnp.where(
-                seek, (i < 2) | ((fa < 0) & (fb > 0) & (b - a > 1e-15) & (i < MOST_ROUNDS)), i < now["count"]
-            )
-
-        def evaluation(loop):
-            i, bracket, K, shares, _ = loop
-            x = _inside(jnp, bracket, i)
-            tabled = jax.lax.dynamic_index_in_dim(jnp.asarray(points), i % len(points), keepdims=False)
-            row = jnp.where(seek, dense_row(x), tabled)
-            found = evaluate(c, now["y"] + now["h"] * jnp.sum(row[:, None] * K, axis=0), now["gates"], index, real)
-            bracket = _narrowed(jnp, bracket, i, x, excess(found))
-            K = jnp.where((rows == i) & ~seek, found.dy, K)  # a search keeps the slopes
-            shares = jnp.where(jnp.arange(TOTAL, len(points))[:, None] == i, found.share, shares)
-            return i + 1, bracket, K, shares, found[1:]
-
-        empty = tuple(jnp.zeros(shape) for shape in ((s,), side.shape, (s,), (s, s), (s,)))
-        first = jnp.where(now["known"] > 0, 1, 0)  # y' at the start is known
-        loop = first, (now["a"], now["b"], -1.0, 1.0, 0), K, jnp.zeros((len(SHARE_SAMPLES), s)), empty
-        i, (a, b, fa, _, _), K, shares, (share, at, v, N, r) = jax.lax.while_loop(go_on, evaluation, loop)
-        # Already beyond the end at a: a. Not yet beyond it at b, by a rounding error: b.
-        x = jnp.where(fa >= 0, a, b)
-        found = {"shares": shares, "share": share, "v": v, "N": N, "r": r, "x": x, "rounds": i}
-        return K, at, found
-
-    def step(field, now, path):
-        """One attempt: everything after it, and whether to try again."""
-        left, slot = now["until"] - now["t"], now["steps"].astype(int)
-        advancing, seek = now["kind"] == ADVANCE, now["kind"] == SEEK
-        h = jnp.where(advancing, jnp.minimum(now["h"], left), now["h"])
-        before = jax.lax.dynamic_index_in_dim(path, slot, keepdims=False)[1:]
-        K = jnp.where((jnp.arange(TOTAL)[:, None] == 0) & ~seek, now["slope"], before)
-        K, seen, found = evaluations(field, now | {"h": h}, K)
-        y = now["y"]
-        end = y + h * jnp.sum(points[STAGES][:, None] * K, axis=0)
-        scale = now["atol"] + now["rtol"] * jnp.maximum(jnp.abs(y), jnp.abs(end))
-        five, three = (jnp.sum((jnp.sum(E[:, None] * K[: STAGES + 1], axis=0) / scale) ** 2) for E in (E5, E3))
-        error = h * five / jnp.sqrt(jnp.maximum((five + 0.01 * three) * len(y), 1e-300))
-        fits = (error < 1) & advancing
-        factor = SAFETY * jnp.maximum(error, 1e-300) ** (-1 / 8)
-        most = jnp.where(now["refused"] > 0, 1.0, MOST)  # no growth straight after a refusal
-        growth = jnp.where(fits, jnp.minimum(factor, most), jnp.maximum(factor, LEAST))
-        size = h * jnp.where(jnp.isfinite(error), growth, LEAST)
-        at = jax.lax.cond(
-            advancing, lambda: _samples(jax, z, field[0], y, h, K), lambda: jnp.broadcast_to(seen, now["z"].shape)
-        )
-        over, slack, surface = _crossing(jnp, field, now, at, found["shares"])
-        over, steps = over & fits, now["steps"] + fits
-
-        def pick(new, old):
-            return jnp.where(fits, new, old)
-
-        after = jnp.where(now["h"] >= left, now["until"], now["t"] + h)  # exactly, whatever the sum rounds to
-        again = (
-            advancing
-            & (steps < now["most"])
-            & ~over
-            & ~(fits & (after >= now["until"]))
-            & (now["tried"] < 2 * STEPS)
-            & jnp.isfinite(size)
-            & (size > SMALLEST * after)
-        )
-
-        def keep(buffer, x):  # an attempt that fails is overwritten by the next
-            return jax.lax.dynamic_update_index_in_dim(buffer, x, slot, 0)
-
-        moved = {
-            "again": again,
-            "over": over,
-            "known": 1.0,
-            "refused": ~fits,
-            "steps": steps,
-            "tried": now["tried"] + 1,
-            "t": pick(after, now["t"]),
-            "y": pick(end, y),
-            "slope": pick(K[STAGES], K[0]),
-            "h": size,
-            "slack": jnp.where(fits & ~over, slack, now["slack"]),
-            "z": at,
-            "surface": pick(jnp.maximum(now["surface"], surface), now["surface"]),
-            "ts": keep(now["ts"], now["t"]),
-            "hs": keep(now["hs"], h),
-        }
-        return now | found | moved, keep(path, jnp.concatenate([y[None], K]))
+    parts = _Parts(jax, z, evaluate, np.concatenate([tableau()[0], dense_row(SHARE_SAMPLES)]))
 
     def run(c, path, flat, index, real):
         # Every operation outside the loop is a task of its own, more costly than an evaluation; so the loop carries all
@@ -208,13 +110,125 @@ def program(z, evaluate):
         layout, again = layout_of(*shape), places(*shape)["again"].start
 
         def attempt(carry):
-            now, path = step((c, index, real), split(carry[0], layout), carry[1])
+            now, path = _step(parts, (c, index, real), split(carry[0], layout), carry[1])
             return jnp.concatenate([jnp.asarray(now[name], float).ravel() for name in layout]), path
 
         flat, path = jax.lax.while_loop(lambda carry: carry[0][again] > 0, attempt, (flat, path))
         return path, flat
 
     return jit(run, quick=True)
+
+
+class _Parts(NamedTuple):
+    """What the program is made of."""
+
+    jax: object
+    z: Callable
+    evaluate: Callable
+    points: np.ndarray  # (stages and samples of λ, TOTAL) weights of K at each
+
+
+def _evaluations(parts, field, now, K):
+    """The inner loop: the stages of a step, or one look, or the search for the mode's end."""
+    jax, points = parts.jax, parts.points
+    jnp = jax.numpy
+    (c, index, real), seek, side, slack = field, now["kind"] == SEEK, now["side"], now["slack"]
+    rows, s = jnp.arange(TOTAL)[:, None], len(index)
+
+    def excess(found):
+        """How far the gate that is farthest beyond the end of its mode is beyond it."""
+        beyond = jnp.max(jnp.where(side == 0, -jnp.inf, side * found.z - slack))
+        if s == 0:
+            return beyond
+        out = jnp.maximum(-found.share, found.share - 1) - _of_chosen(jnp, index, slack)
+        return jnp.maximum(beyond, jnp.max(jnp.where(real > 0, out, -jnp.inf)))
+
+    def go_on(loop):
+        i, (a, b, fa, fb, _), *_ = loop
+        return jnp.where(seek, (i < 2) | ((fa < 0) & (fb > 0) & (b - a > 1e-15) & (i < MOST_ROUNDS)), i < now["count"])
+
+    def evaluation(loop):
+        i, bracket, K, shares, _ = loop
+        x = _inside(jnp, bracket, i)
+        tabled = jax.lax.dynamic_index_in_dim(jnp.asarray(points), i % len(points), keepdims=False)
+        row = jnp.where(seek, dense_row(x), tabled)
+        found = parts.evaluate(c, now["y"] + now["h"] * jnp.sum(row[:, None] * K, axis=0), now["gates"], index, real)
+        bracket = _narrowed(jnp, bracket, i, x, excess(found))
+        K = jnp.where((rows == i) & ~seek, found.dy, K)  # a search keeps the slopes
+        shares = jnp.where(jnp.arange(TOTAL, len(points))[:, None] == i, found.share, shares)
+        return i + 1, bracket, K, shares, found[1:]
+
+    empty = tuple(jnp.zeros(shape) for shape in ((s,), side.shape, (s,), (s, s), (s,)))
+    first = jnp.where(now["known"] > 0, 1, 0)  # y' at the start is known
+    loop = first, (now["a"], now["b"], -1.0, 1.0, 0), K, jnp.zeros((len(SHARE_SAMPLES), s)), empty
+    i, (a, b, fa, _, _), K, shares, (share, at, v, N, r) = jax.lax.while_loop(go_on, evaluation, loop)
+    # Already beyond the end at a: a. Not yet beyond it at b, by a rounding error: b.
+    x = jnp.where(fa >= 0, a, b)
+    found = {"shares": shares, "share": share, "v": v, "N": N, "r": r, "x": x, "rounds": i}
+    return K, at, found
+
+
+def _step(parts, field, now, path):
+    """One attempt: everything after it, and whether to try again."""
+    jax, points, (_, _, E3, E5) = parts.jax, parts.points, tableau()
+    jnp = jax.numpy
+    left, slot = now["until"] - now["t"], now["steps"].astype(int)
+    advancing, seek = now["kind"] == ADVANCE, now["kind"] == SEEK
+    h = jnp.where(advancing, jnp.minimum(now["h"], left), now["h"])
+    before = jax.lax.dynamic_index_in_dim(path, slot, keepdims=False)[1:]
+    K = jnp.where((jnp.arange(TOTAL)[:, None] == 0) & ~seek, now["slope"], before)
+    K, seen, found = _evaluations(parts, field, now | {"h": h}, K)
+    y = now["y"]
+    end = y + h * jnp.sum(points[STAGES][:, None] * K, axis=0)
+    scale = now["atol"] + now["rtol"] * jnp.maximum(jnp.abs(y), jnp.abs(end))
+    five, three = (jnp.sum((jnp.sum(E[:, None] * K[: STAGES + 1], axis=0) / scale) ** 2) for E in (E5, E3))
+    error = h * five / jnp.sqrt(jnp.maximum((five + 0.01 * three) * len(y), 1e-300))
+    fits = (error < 1) & advancing
+    factor = SAFETY * jnp.maximum(error, 1e-300) ** (-1 / 8)
+    most = jnp.where(now["refused"] > 0, 1.0, MOST)  # no growth straight after a refusal
+    growth = jnp.where(fits, jnp.minimum(factor, most), jnp.maximum(factor, LEAST))
+    size = h * jnp.where(jnp.isfinite(error), growth, LEAST)
+    at = jax.lax.cond(
+        advancing, lambda: _samples(jax, parts.z, field[0], y, h, K), lambda: jnp.broadcast_to(seen, now["z"].shape)
+    )
+    over, slack, surface = _crossing(jnp, field, now, at, found["shares"])
+    over, steps = over & fits, now["steps"] + fits
+
+    def pick(new, old):
+        return jnp.where(fits, new, old)
+
+    after = jnp.where(now["h"] >= left, now["until"], now["t"] + h)  # exactly, whatever the sum rounds to
+    again = (
+        advancing
+        & (steps < now["most"])
+        & ~over
+        & ~(fits & (after >= now["until"]))
+        & (now["tried"] < 2 * STEPS)
+        & jnp.isfinite(size)
+        & (size > SMALLEST * after)
+    )
+
+    def keep(buffer, x):  # an attempt that fails is overwritten by the next
+        return jax.lax.dynamic_update_index_in_dim(buffer, x, slot, 0)
+
+    moved = {
+        "again": again,
+        "over": over,
+        "known": 1.0,
+        "refused": ~fits,
+        "steps": steps,
+        "tried": now["tried"] + 1,
+        "t": pick(after, now["t"]),
+        "y": pick(end, y),
+        "slope": pick(K[STAGES], K[0]),
+        "h": size,
+        "slack": jnp.where(fits & ~over, slack, now["slack"]),
+        "z": at,
+        "surface": pick(jnp.maximum(now["surface"], surface), now["surface"]),
+        "ts": keep(now["ts"], now["t"]),
+        "hs": keep(now["hs"], h),
+    }
+    return now | found | moved, keep(path, jnp.concatenate([y[None], K]))
 
 
 def _of_chosen(jnp, index, x):

@@ -60,11 +60,7 @@ def descend(
         with patient_ctrl_c() as check:
             while at < steps and len(history.diverged) < engine.lanes:
                 check()
-                to_save = min(save_every - at % save_every, steps - at)
-                if to_save < save_every or save_every > budget:
-                    saves, stride = 1, min(to_save, max(budget, 1))
-                else:
-                    saves, stride = min(SAVES, (steps - at) // save_every, max(1, budget // save_every)), save_every
+                saves, stride = _next_call(at, steps, save_every, budget)
                 began = time.perf_counter()
                 before = history.state
                 state, part = advance(saves, stride)
@@ -81,9 +77,8 @@ def descend(
                     keep(ends, part)
                 if last is not None:
                     break
-                budget = min(
-                    int(np.clip(budget * CALL_SECONDS / max(elapsed, 1e-6), budget / 2 + 1, budget * 4)), MOST_STEPS
-                )
+                faster = np.clip(CALL_SECONDS / max(elapsed, 1e-6), 0.5, 4)
+                budget = min(int(budget * faster) + 1, MOST_STEPS)
                 if progress:
                     progress(at, steps)
     except KeyboardInterrupt:
@@ -92,6 +87,14 @@ def descend(
             history.parts.append(advance(1, 0)[1])
             history.steps.append(at)
     return history
+
+
+def _next_call(at, steps, save_every, budget):
+    """(saves, stride) of the next call from step `at`, of about `budget` steps: whole strides, or up to the next save."""
+    to_save = min(save_every - at % save_every, steps - at)
+    if to_save < save_every or save_every > budget:
+        return 1, min(to_save, max(budget, 1))
+    return min(SAVES, (steps - at) // save_every, max(1, budget // save_every)), save_every
 
 
 def _program(engine):

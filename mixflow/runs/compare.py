@@ -44,25 +44,8 @@ def compare(task, transformer=None, *, until=200.0, learning_rates=(0.1, 0.05, 0
     if not rates:
         raise SpecError("learning_rates is empty: give at least one.")
     durations = (until / 3, until / 3) if three_stage is None else three_stage
-    first, second = (
-        rates[-1] * round(duration / rates[-1]) for duration in durations
-    )  # so that the stages end at `until`
-    flow = GradientFlow(until=until, save_at=tuple(np.linspace(0, until, points + 1)))
-    model = "auto" if task.unlisted else "gram"
-
-    def run(method, who=transformer):
-        return train(task, who, method, model=model).dataset
-
-    found = {"flow": run(flow)}
-    for rate in rates:
-        steps = round(until / rate)
-        found[f"descent {rate:g}"] = run(GradientDescent(rate, steps, save_every=steps // points))
-    finest = GradientDescent(rates[-1], 1, save_every=round(until / points / rates[-1]))
-    found["three-stage"] = run(ThreeStage(finest, neurons=first, attention=second, converge=until - first - second))
-    if not transformer.mean_field:
-        found["mean-field flow"] = run(flow, replace(transformer, width=math.inf))
+    found = _trajectories(task, transformer, until, rates, points, durations)
     grid = found["flow"].time.values
-    found = {name: data.sel(time=grid, method="nearest", tolerance=1e-6 * until) for name, data in found.items()}
     w, A = ("w", "A") if "w" in found["flow"] else ("w_sector", "A_sector")
 
     def distance(data):
@@ -84,6 +67,27 @@ def compare(task, transformer=None, *, until=200.0, learning_rates=(0.1, 0.05, 0
     final = [float(sides.distance.sel(trajectory=f"descent {rate:g}")[-1]) for rate in rates]
     sides["order"] = np.polyfit(np.log(rates), np.log(final), 1)[0] if len(rates) > 1 else math.nan
     return sides
+
+
+def _trajectories(task, transformer, until, rates, points, durations):
+    """{name: dataset} of every way down, on the flow's times; `durations` of the first two stages are rounded to whole steps."""
+    first, second = (rates[-1] * round(duration / rates[-1]) for duration in durations)  # so the stages end at `until`
+    flow = GradientFlow(until=until, save_at=tuple(np.linspace(0, until, points + 1)))
+    model = "auto" if task.unlisted else "gram"
+
+    def run(method, who=transformer):
+        return train(task, who, method, model=model).dataset
+
+    found = {"flow": run(flow)}
+    for rate in rates:
+        steps = round(until / rate)
+        found[f"descent {rate:g}"] = run(GradientDescent(rate, steps, save_every=steps // points))
+    finest = GradientDescent(rates[-1], 1, save_every=round(until / points / rates[-1]))
+    found["three-stage"] = run(ThreeStage(finest, neurons=first, attention=second, converge=until - first - second))
+    if not transformer.mean_field:
+        found["mean-field flow"] = run(flow, replace(transformer, width=math.inf))
+    grid = found["flow"].time.values
+    return {name: data.sel(time=grid, method="nearest", tolerance=1e-6 * until) for name, data in found.items()}
 
 
 def _divides(rate, spacing, points):
