@@ -49,6 +49,7 @@ _HOME = {
     "train": "runs.train",
     "train_many": "runs.train",
     "variants": "tasks",
+    "view": "playground.view",
 }
 
 __all__ = list(_HOME)
@@ -83,6 +84,7 @@ if TYPE_CHECKING:  # for editors and type checkers, which do not run the table a
     from .networks.own import Network as Network
     from .networks.transformer import Transformer as Transformer
     from .networks.vanilla import Vanilla as Vanilla
+    from .playground.view import view as view
     from .plot.run import plot_run as plot_run
     from .proofs import Proof as Proof
     from .proofs import prove as prove

@@ -115,7 +115,7 @@ def test_public_names():
         "MixflowError", "Mixture", "Mnist", "Network", "Optimizer", "Proof", "ProofError", "Run", "Runs", "Sample",
         "SpecError", "StoreError", "ThreeStage", "Transformer", "Until", "Vanilla", "checks", "compare", "construct",
         "export", "extend", "field", "filippov", "load", "measure", "open_sweep", "plot", "plot_run", "prove",
-        "provenance", "sweep", "train", "train_many", "variants",
+        "provenance", "sweep", "train", "train_many", "variants", "view",
     ]  # fmt: skip
 
 

@@ -258,6 +258,46 @@ def test_the_page_lives_without_its_server_and_finds_it_again(browser):
         page.close()
 
 
+# a run inside a document ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("where", ["file", "cell"])
+def test_a_view_shows_the_run_that_was_computed(browser, tmp_path, where):
+    run = mf.train(mf.Mixture(), mf.Transformer(width=20, bias=0.4, seed=3), mf.GradientFlow(until=300.0))
+    seen = mf.view(run, shown=("network", "loss"))
+    path = seen.save(tmp_path / "view.html")
+    if where == "cell":
+        path.write_text(f"<body>{seen._repr_html_()}</body>")
+    page = browser.new_page(offline=True)
+    said = []
+    page.on("console", lambda message: said.append(message.text))
+    page.on("pageerror", lambda error: said.append(str(error)))
+    page.goto(path.as_uri())
+    inside = page if where == "file" else page.frames[1]
+    finished(inside)
+    cards = "[...document.querySelectorAll('.card')].filter((c) => c.offsetParent).map((c) => c.className)"
+    assert inside.evaluate(cards) == ["card card-network", "card card-loss"]
+    scrub(inside, 1000)
+    assert float(read(inside, "loss")) == pytest.approx(float(run.dataset.loss[-1]), rel=1e-5)
+    assert "bias 0.40" in inside.inner_html("#network")
+    assert inside.locator("#loss .band").count() == len([stage for stage in run.stages if stage.found])
+    assert said == []
+    page.close()
+
+
+def test_a_view_of_what_the_page_cannot_draw_says_so():
+    for task, network in (
+        (mf.Mixture(), mf.Transformer(width=4, values=2, value_scale=0.1)),
+        (mf.variants.regression(2, values=(-1.0, 1.0)), mf.Transformer(width=4)),
+    ):
+        run = mf.train(task, network, mf.GradientDescent(steps=4))
+        with pytest.raises(mf.SpecError, match=r"use run\.plot\(\)"):
+            mf.view(run)
+    run = mf.train(mf.Mixture(), mf.Transformer(), mf.GradientDescent(steps=4))
+    with pytest.raises(mf.SpecError, match="expected any of network"):
+        mf.view(run, shown=("matrix",))
+
+
 def test_the_exported_file_is_closed():
     """Its policy lets nothing in: no host, no inline script but its own."""
     text = exported()

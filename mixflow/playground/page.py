@@ -52,21 +52,24 @@ def served():
     return _template(config(served=True))
 
 
-def exported():
+def exported(given=None, **settings):
     """The page as one file: opens from disk, needs no server and no network, and may be put on any host.
+
+    given     a run to show instead of computing one, its frame in base64; settings  what the page is told besides
 
     >>> text = exported()
     >>> len(text.encode()) < 400_000, 'src="' in text
     (True, False)
     """
-    text = _template(config(served=False))
+    text = _template(config(served=False) | settings)
     icon = base64.b64encode((STATIC / "icon.svg").read_bytes()).decode()
     style, script = (STATIC / "style.css").read_text(encoding="utf-8"), bundle("main.js")
     policy = (
         f"default-src 'none'; script-src '{_hash(script)}'; style-src '{_hash(style)}'; worker-src blob:; img-src data: blob:; "
         "base-uri 'none'; form-action 'none'"
     )
-    worker = f'<script type="text/plain" id="worker">{_inside(bundle("worker.js"))}</script>'
+    beside = {"worker": bundle("worker.js")} if given is None else {"given": given}
+    block = "".join(f'<script type="text/plain" id="{name}">{_inside(text)}</script>' for name, text in beside.items())
     return _replaced(
         text,
         {
@@ -74,7 +77,7 @@ def exported():
             f'  <meta http-equiv="content-security-policy" content="{policy}">',
             "/static/icon.svg": f"data:image/svg+xml;base64,{icon}",
             '<link rel="stylesheet" href="/static/style.css">': f"<style>{style}</style>",
-            '<script type="module" src="/static/main.js"></script>': f"{worker}\n  <script>{_inside(script)}</script>",
+            '<script type="module" src="/static/main.js"></script>': f"{block}\n  <script>{_inside(script)}</script>",
         },
     )
 

@@ -5,6 +5,7 @@ import { CHARTS, TIMED, missing } from "./charts.js";
 import { Clock } from "./clock.js";
 import { $ } from "./draw.js";
 import { buildForm } from "./form.js";
+import { Given } from "./given.js";
 import { Link } from "./link.js";
 import { Local } from "./local.js";
 import { Maps } from "./maps.js";
@@ -23,17 +24,20 @@ import { buildCards } from "./views.js";
 const QUIET = 40; // ms without movement before a dragged slider asks for its run
 const AT_CURSOR = ["network", "samples", "matrix", "attention", "geometry"]; // views of one time
 
-// config: {controls, methods, presets, served}
+// config: {controls, methods, presets, served}; of a page with a run in it also {figure, state}
 export function open(config) {
   const state = new State(config);
   const fresh = location.hash.length < 2;
+  const given = $("given"); // a run that stands in the page
   say(state.read(location.hash).join(" "));
+  if (given) state.set(config.state);
   followTheme(state);
-  const figure = new URLSearchParams(location.search).get("figure"); // only these views, for a page that embeds this one
-  if (figure) document.body.classList.add("figure", ...figure.split(",").filter((id) => /^[a-z]+$/.test(id)).map((id) => `figure-${id}`));
+  // only these views, for a page that embeds this one
+  const figure = config.figure ?? new URLSearchParams(location.search).get("figure")?.split(",").filter((id) => /^[a-z]+$/.test(id));
+  if (figure) document.body.classList.add("figure", ...figure.map((id) => `figure-${id}`));
   const cards = buildCards($("stage"), $("views"));
   const clock = new Clock(state);
-  const runs = new Runs(state, new Local(), config.served ? new Link() : null);
+  const runs = new Runs(state, given ? new Given(given.textContent) : new Local(), config.served ? new Link() : null);
   const network = new Network(cards.network.body, (probe) => state.set({ probe }));
   const samples = new Samples(cards.samples.body, state);
   const maps = new Maps(cards);

@@ -23,8 +23,9 @@ const VIEW = [
 ];
 
 export class State extends EventTarget {
-  constructor({ controls, methods, presets }) {
+  constructor({ controls, methods, presets, figure }) {
     super();
+    this.silent = Boolean(figure); // a frame inside another document has no address of its own to write
     this.controls = controls;
     this.table = new Map([...controls, ...VIEW].map((row) => [row.name, row]));
     const compare = this.table.get("compare");
@@ -73,6 +74,7 @@ export class State extends EventTarget {
 
   // A playing cursor changes every frame, and browsers limit how often the address may: write it when things are quiet.
   write() {
+    if (this.silent) return;
     clearTimeout(this.writing);
     this.writing = setTimeout(() => {
       const query = this.query();
