@@ -65,6 +65,15 @@ def construction(network):
     return _titled("transformer in closed form", pairs({**facts, "margin of every sample": _number(network.margin)}))
 
 
+def proof(proof):
+    """A Proof: the theorem in words, and the radius of its tube as a small picture."""
+    tube = proof.tube
+    picture = curve(tube.times[:, 1], tube.radius, "radius of the tube over time, both logarithmic")
+    facts = {"cells": proof.cells, "largest radius": _number(proof.radius)}
+    words = "".join(f"<p>{html.escape(line)}</p>" for line in proof.statement().split("\n") if line.strip())
+    return _titled("mixflow proof", words, _beside(pairs(facts), picture))
+
+
 def spec(spec):
     """A task, network or method: its settings, and a task's first samples where they can be listed."""
     table = dict(spec.spec())

@@ -22,6 +22,8 @@ from collections import OrderedDict
 
 import numpy as np
 
+from .errors import MixflowError
+
 # XLA runs every fused kernel of a loop body as a task of its own, some 0.2 µs each; for our bodies, a few µs of
 # arithmetic in all, that is most of the time. The first option compiles a loop whose buffers are small into one
 # function; its threshold (bytes touched by one step) covers `gram` to K = 5 and leaves wide `full` models to the
@@ -73,12 +75,23 @@ def jax():
     if not _thread.settled:
         _settle(_module(), _thread.settings)
         _thread.settled = True
+    if _process() != os.getpid():
+        raise MixflowError(
+            "this process was forked after mixflow had computed in its parent, and JAX's threads did not come along: start it "
+            "with multiprocessing.get_context('spawn'), or fork before the first run."
+        )
     return _module()
 
 
 @functools.cache
 def _module():
     return importlib.import_module("jax")
+
+
+@functools.cache
+def _process():
+    """The process in which JAX was first used; a fork of it inherits the answer."""
+    return os.getpid()
 
 
 @contextlib.contextmanager

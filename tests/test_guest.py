@@ -104,6 +104,44 @@ def test_a_whole_session_leaves_the_process_as_it_was(tmp_path):
     assert changed == {step: {} for step in changed}
 
 
+TOGETHER = """
+import asyncio, concurrent.futures, json, multiprocessing, warnings
+import mixflow as mf
+
+def loss(seed):
+    network = mf.Transformer(width=4, seed=seed)
+    return float(mf.train(mf.Mixture(), network, mf.GradientDescent(steps=20)).dataset.loss[-1])
+
+def forked(seed):
+    try:
+        return loss(seed)
+    except mf.MixflowError as error:
+        return str(error)
+
+async def inside():  # as in a notebook, whose loop is running
+    return [loss(1), await asyncio.to_thread(loss, 1)]
+
+if __name__ == "__main__":
+    with multiprocessing.get_context("fork").Pool(1) as pool:  # before the first run of this process
+        early = pool.map(forked, [1])
+    found = {"alone": loss(1), "fork, early": early[0], "loop": asyncio.run(inside())}
+    with concurrent.futures.ThreadPoolExecutor(2) as pool:
+        found["threads"] = list(pool.map(loss, [1, 1]))
+    with multiprocessing.get_context("spawn").Pool(1) as pool:
+        found["spawn"] = pool.map(loss, [1])
+    with warnings.catch_warnings(action="ignore"), multiprocessing.get_context("fork").Pool(1) as pool:  # JAX warns, too
+        found["fork, late"] = pool.map_async(forked, [1]).get(60)[0]
+    print(json.dumps(found))
+"""
+
+
+def test_threads_pools_and_loops_compute_the_same_and_a_late_fork_is_told(tmp_path):
+    found = process(TOGETHER, tmp_path)
+    alone = found.pop("alone")
+    assert "get_context('spawn')" in found.pop("fork, late")
+    assert found == {"fork, early": alone, "loop": [alone] * 2, "threads": [alone] * 2, "spawn": [alone]}
+
+
 NUMBERS = """
 import json, os
 import jax, jax.numpy as jnp

@@ -1,5 +1,6 @@
 """The handbook's notebooks run from top to bottom, and what a reader should see is in their output."""
 
+import html
 import os
 import sys
 from pathlib import Path
@@ -8,6 +9,7 @@ import nbformat
 import pytest
 from nbclient import NotebookClient
 
+import mixflow as mf
 from mixflow import display
 from mixflow.progress import Progress
 
@@ -99,3 +101,10 @@ def test_a_curve_needs_two_points_and_survives_what_is_not_finite():
     picture = display.curve([0.0, 1.0, 2.0, 3.0], [1.0, 0.5, float("nan"), 0.1], "loss")
     assert picture.count(",") == 2
     assert "currentColor" in picture
+
+
+def test_a_proof_shows_its_theorem_and_its_tube():
+    proof = mf.prove(mf.Mixture(), mf.Transformer(omega=0.3), until=1)
+    page = proof._repr_html_()
+    assert "<svg" in page
+    assert html.escape(proof.statement().splitlines()[0]) in page

@@ -6,6 +6,7 @@ from fractions import Fraction
 
 import numpy as np
 
+from .. import display
 from ..checks import real
 from ..errors import SpecError
 from ..progress import Progress
@@ -94,6 +95,9 @@ class Proof:
     def width(self):
         """The least width at which a random start is within the distance with probability 0.99; None without a distance."""
         return finite.width(self.distance, float(self.omega[0])) if self.distance else None
+
+    def _repr_html_(self):
+        return display.proof(self)
 
     def facts(self):
         """What a program reads: numbers, strings, lists and None."""
