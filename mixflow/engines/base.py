@@ -134,15 +134,16 @@ def listed(task):
     return getattr(task, "unlisted", None)
 
 
-def rule(method):
-    """What a method does to the gradient besides multiplying it by its rate, by name; nothing for plain descent."""
-    names = ("normalised",)
-    return {name: value for name in names if (value := getattr(method.inner, name, None))}
+def besides(method):
+    """What a method does besides plain descent, by name, with its number."""
+    inner = method.inner
+    unit = {"normalised": True} if getattr(inner, "normalised", False) else {}
+    return unit | getattr(inner, "constants", {})
 
 
 def not_plain(method):
     """Why an engine that has plain descent only cannot serve, with the fix, or None."""
-    return f"it has plain descent only; leave out {', '.join(rule(method))}" if rule(method) else None
+    return f"it has plain descent only; leave out {', '.join(besides(method))}" if besides(method) else None
 
 
 def no_closure(task, network, method):

@@ -11,9 +11,11 @@ from ..networks.readout import ReadOut, asking
 from ..networks.transformer import start
 from . import loss as losses
 from .attention_tables import Tables
-from .base import Engine, no_closure, rule
+from .base import Engine, besides, no_closure
+from .gram_families import Attention
 from .gram_field import gram_field
-from .gram_update import descend, inverse_length
+from .gram_rule import Rule
+from .gram_update import Algebra, inverse_length
 from .lanes import LANES, product, stages, transpose
 from .minibatch import Minibatches
 from .series import resumed, series
@@ -44,13 +46,16 @@ class Gram(Engine):
         self.orthonormal = np.array_equal(self.population.gram, np.eye(len(self.population.gram)))
         self.kernel = Tables(self.population, *asking(network, self.population))
         self.batches = Minibatches(self.population.probabilities, method.inner)
-        self.rule = rule(method)
+        self.rule = Rule(besides(method))
+        self.families = [] if network.direct else [Attention(self.orthonormal)]
 
     @classmethod
     def objection(cls, task, network, method):
         """Why not: it needs a listed task, a network of one attention layer, and a rule that closes."""
         if (why := no_closure(task, network, method)) is not None:
             return why
+        if network.attention == "product" and network.direct and "weight_decay" in besides(method):
+            return "weight_decay shrinks W_K and W_Q, which are no more there at infinite width; set a finite width"
         if len(task.population().token_feature) > TYPES:
             return f"the task has more than {TYPES} token types, too many for tables of scores; use model='full'"
         return None
@@ -67,27 +72,32 @@ class Gram(Engine):
             self.attentions,
             options,
             self.orthonormal,
+            self.rule.key,
             task.loss,
             len(task.features),
             self.batches.key,
-            *self.rule,
             *((array.shape, array.tobytes()) for array in arrays),
         )
 
     def start(self, network):
-        """The initial state of one run."""
-        return start(network, self.population)
+        """The initial state of one run, at rest."""
+        return self._at_rest(start(network, self.population))
+
+    def _at_rest(self, state):
+        return state | self.rule.velocities(self._direct, self.families, state)
+
+    @property
+    def _direct(self):
+        """Names of what is trained directly, not through inner products."""
+        return ["w", *self._trained, *(["A"] if self.network.direct else [])]
 
     def parameters(self, networks, eta_w, eta_A):
         """Arrays the step reads besides the state, for `LANES` runs; a rate of zero freezes that part of the model."""
         score_rate = np.array([network.score_rate(self.population) for network in networks])
         lanes = {
             "bias": np.array([network.bias for network in networks]),
-            "eta_w": np.array(eta_w),
-            "eta_A": np.array(eta_A) * score_rate,
+            **self.rule.parameters(eta_w, eta_A, score_rate),
         }
-        if self.rule:
-            lanes |= {"moves_w": np.sign(eta_w), "moves_A": np.sign(eta_A) * score_rate}
         gram = {} if self.orthonormal else {"gram": self.population.gram}
         tiled = {name: np.tile(x, self.attentions) for name, x in lanes.items()}
         return {**self.batches.parameters(networks), **gram, **tiled}
@@ -97,69 +107,73 @@ class Gram(Engine):
         return {name: self._to_lanes(name, [state[name] for state in states]) for name in states[0]}
 
     def _to_lanes(self, name, values):
-        x = np.stack(values, axis=-1)  # lanes last
+        x, name = np.stack(values, axis=-1), name.removesuffix("_velocity")  # lanes last
         if name == "offset":
             return x
-        a = self.attentions
         if name in ("w", "bias", "read_out"):
-            x = x.reshape(a, self.vectors, *x.shape[2:])
-            return np.moveaxis(x, 0, -2).reshape(*x.shape[1:-1], a * LANES)
-        return np.moveaxis(x, 0, -2).reshape(*x.shape[1:-1], a * LANES)
+            x = x.reshape(self.attentions, self.vectors, *x.shape[2:])
+        return np.moveaxis(x, 0, -2).reshape(*x.shape[1:-1], -1)
 
     def unstack(self, saved, lane):
         """The history of one lane, time first."""
         return {name: self._from_lanes(name, x, lane) for name, x in saved.items()}
 
     def _from_lanes(self, name, x, lane):
+        name = name.removesuffix("_velocity")
         if name == "offset":
             return x[..., lane]
-        places = [a * LANES + lane for a in range(self.attentions)]
-        x = np.stack([x[..., i] for i in places], axis=1)  # (saves, a, …)
+        x = np.stack([x[..., i] for i in range(lane, x.shape[-1], LANES)], axis=1)  # (saves, a, …)
         if name in ("w", "bias", "read_out"):
             return x.reshape(len(x), self.heads, -1, *x.shape[3:])
         return x
 
     def observe(self, state, parameters):
-        """What is recorded at a save: the whole state."""
-        return state
+        """What is recorded at a save: the state, without what it remembers."""
+        return {name: x for name, x in state.items() if not _remembered(name)}
 
     def step(self, i, state, parameters):
-        """One step of gradient descent; P = η Γ g, Q = η g Γ."""
-        jnp, stage = jax().numpy, stages(parameters["probability"])
-        weight = self.batches.weights(i, parameters)
+        """One step of gradient descent, exactly (`gram_rule`)."""
+        stage = stages(parameters["probability"])
+        algebra, weight = Algebra(product, transpose, stage), self.batches.weights(i, parameters)
         g_w, g, g_others = self.gradient(stage, state, parameters, weight)
-        eta_w, eta_A = parameters["eta_w"], parameters["eta_A"]
-        if "normalised" in self.rule:
-            scale = inverse_length(self._squared_length(state, parameters, g_w, g, g_others))
-            eta_w, eta_A = scale * eta_w, scale * eta_A
-        h = stage(lambda eta, g: eta * g, eta_A, g)
-        h_w, P, Q = [eta_w * each for each in g_w], h, h
-        if not self.orthonormal:
-            Γ = parameters["gram"][:, :, None]
-            h_w = [product(Γ, each[:, None])[:, 0] for each in h_w]
-            P, Q = stage(product, Γ, h), stage(product, h, Γ)
-        new = {"w": state["w"] - jnp.stack(h_w)}
+        rate_w, rate_A = parameters["rate_w"], parameters["rate_A"]
+        if self.rule.normalises:
+            scale = inverse_length(self._squared_length(state, parameters, g_w, g, g_others, algebra))
+            rate_w, rate_A = scale * rate_w, scale * rate_A
+        h = stage(lambda rate, g: rate * g, rate_A, g)
+        h_w = jax().numpy.stack([self._by_gram(rate_w * each, parameters) for each in g_w])
+        new = self.rule.directly("w", state, h_w, parameters)
         for name, slope in g_others.items():
-            new[name] = state[name] - eta_w[: slope.shape[-1]] * slope
+            new |= self.rule.directly(name, state, rate_w[: slope.shape[-1]] * slope, parameters)
+        for family in self.families:
+            new |= self.rule.products(family, state, h, parameters, algebra)
         if self.network.direct:
-            return new | {"A": state["A"] - (P if self.orthonormal else stage(product, P, Γ))}
-        moved = descend(state["A"], state["G_K"], state["G_Q"], P, Q, product, transpose, stage)
-        return new | dict(zip(("A", "G_K", "G_Q"), moved, strict=True))
+            new |= self.rule.directly("A", state, self._both_by_gram(h, parameters, stage), parameters)
+        return new
 
-    def _squared_length(self, state, parameters, g_w, g, g_others):
+    def _by_gram(self, x, parameters):
+        """Γ x of a vector over features (F, lanes)."""
+        return x if self.orthonormal else product(parameters["gram"][:, :, None], x[:, None])[:, 0]
+
+    def _both_by_gram(self, X, parameters, stage):
+        """Γ X Γ of a matrix between features (F, F, lanes)."""
+        if self.orthonormal:
+            return X
+        Γ = parameters["gram"][:, :, None]
+        return stage(product, stage(product, Γ, X), Γ)
+
+    def _squared_length(self, state, parameters, g_w, g, g_others, algebra):
         """The squared length of the gradient of all weights that move (docs/mathematics.md §13), alike for all attentions."""
         jnp = jax().numpy
-        Γ = np.eye(len(g))[:, :, None] if self.orthonormal else parameters["gram"][:, :, None]
-        left, right = product(Γ, g), product(g, Γ)
-        if self.network.direct:
-            squares = jnp.sum(left * right, axis=(0, 1))
-        else:  # |∂L/∂W_K|² = tr(g G_Q gᵀ Γ), |∂L/∂W_Q|² = tr(gᵀ G_K g Γ)
-            squares = jnp.sum(product(g, state["G_Q"]) * left + product(state["G_K"], g) * right, axis=(0, 1))
-        values = sum(jnp.sum(each * product(Γ, each[:, None])[:, 0], axis=0) for each in g_w)
+        values = sum(jnp.sum(each * self._by_gram(each, parameters), axis=0) for each in g_w)
         values = values / 2 if self.network.tie_values else values  # one vector serves both heads
         values = values + sum(jnp.sum(g_others[name] ** 2, axis=0) for name in ("bias", "read_out") if name in g_others)
+        if self.network.direct:
+            scores = jnp.sum(g * self._both_by_gram(g, parameters, algebra.stage), axis=(0, 1))
+        else:
+            scores = sum(family.squares(state, g, parameters, algebra) for family in self.families)
         moves = parameters["moves_w"]
-        total = (moves * values + parameters["moves_A"] * squares).reshape(self.attentions, LANES).sum(axis=0)
+        total = (moves * values + parameters["moves_A"] * scores).reshape(self.attentions, LANES).sum(axis=0)
         if "offset" in g_others:
             total = total + moves[:LANES] * g_others["offset"] ** 2
         return jnp.tile(total, self.attentions)
@@ -289,7 +303,12 @@ class Gram(Engine):
         if network.mean_field:
             return super().convert(network, weights)
         seen = network.observe(given(network, self.population, weights), self.population)
-        return {name: np.asarray(x) for name, x in seen.items()}
+        return self._at_rest({name: np.asarray(x) for name, x in seen.items()})
+
+    def take(self, network, offers):
+        """The state that one of several offered dictionaries of arrays holds, at rest."""
+        rest = {name: x for name, x in self.start(network).items() if _remembered(name)}
+        return super().take(network, [offer | rest for offer in offers])
 
     def field(self, network, train_w=True, train_attention=True):
         """The gated field."""
@@ -299,6 +318,19 @@ class Gram(Engine):
         """The dataset's variables (docs/schema.md)."""
         return series(self.task, network, history)
 
+    def final(self, state):
+        """What the last state remembers."""
+        return {
+            f"final_{name}": (tuple(f"{name}_{i}" for i in range(np.ndim(x))), np.asarray(x))
+            for name, x in state.items()
+            if _remembered(name)
+        }
+
     def resume(self, dataset):
-        """The state at the last save."""
-        return resumed(dataset, self.network)
+        """The state at the last save; at rest if the run that made it remembered nothing."""
+        state = self._at_rest(resumed(dataset, self.network))
+        return {name: dataset[f"final_{name}"].values if f"final_{name}" in dataset else x for name, x in state.items()}
+
+
+def _remembered(name):
+    return name.endswith(("_velocity", "_memory"))

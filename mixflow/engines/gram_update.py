@@ -1,30 +1,126 @@
-"""One step of descent on W_K and W_Q, closed on their inner products: stated once for every engine (docs/mathematics.md §3)."""
+"""One step of descent on weights that enter as products, closed on their inner products: stated once for every engine.
+
+Weights that share their rows stand side by side, B = [B_0 | B_1 | …], for attention [W_K | W_Q], and enter the loss through
+S = BᵀB alone, between features. With H = ∂L/∂S + (∂L/∂S)ᵀ and X = H Γ̂ the gradient of every weight is B X, so that descent
+B ← B (c I − X), X with its rate in it, is exactly (docs/mathematics.md §3, §13)
+
+    S ← (c I − X)ᵀ S (c I − X) = c² S − c (Y + Yᵀ) + Yᵀ X,       Y = S X
+
+S and X are dictionaries of blocks: S has those with i ≤ j, X those that are not zero. A block of X may be stored transposed.
+"""
+
+from collections.abc import Callable
+from typing import NamedTuple
 
 from ..jaxed import jax
 
 
-def descend(A, G_K, G_Q, P, Q, product, transpose, stage=None):
-    """(A, G_K, G_Q) after a step with P = η Γ g and Q = η g Γ, second-order terms included.
+def _at_once(f, *arrays):
+    return f(*arrays)
 
-    `product` and `transpose` are those of the arrays' layout; `stage(f, *arrays)` computes f once (`lanes.stages`).
+
+class Algebra(NamedTuple):
+    """Matrix product and transpose in the layout of some arrays; `stage(f, *arrays)` computes f once (`lanes.stages`)."""
+
+    product: Callable
+    transpose: Callable
+    stage: Callable = _at_once
+
+    def turned(self, entry):
+        """The matrix of an entry (array, whether it is stored transposed)."""
+        return self.transpose(entry[0]) if entry[1] else entry[0]
+
+    def summed(self, pairs, base=None, *arrays):
+        """base(*arrays) + Σ L R over pairs of entries, in one stage."""
+        flips = [(left[1], right[1]) for left, right in pairs]
+
+        def total(*given):
+            found = None if base is None else base(*given[: len(arrays)])
+            for k, (left, right) in enumerate(flips):
+                at = len(arrays) + 2 * k
+                each = self.product(self.turned((given[at], left)), self.turned((given[at + 1], right)))
+                found = each if found is None else found + each
+            return found
+
+        return self.stage(total, *arrays, *(entry[0] for pair in pairs for entry in pair))
+
+
+def descend(S, X, algebra, shrink=None):
+    """The blocks of S after a step; `shrink` is c, 1 if not given."""
+    parts = sorted({i for i, _ in S})
+    Y = {
+        (i, j): algebra.summed([(_entry(S, i, k), X[k, j]) for k in parts if (k, j) in X]) for i in parts for j in parts
+    }
+    T = algebra.transpose
+
+    def moved(S, Y, Y_turned):
+        return S - (Y + T(Y_turned)) if shrink is None else shrink**2 * S - shrink * (Y + T(Y_turned))
+
+    return {
+        (i, j): algebra.summed(
+            [((Y[k, i], True), X[k, j]) for k in parts if (k, j) in X], moved, S[i, j], Y[i, j], Y[j, i]
+        )
+        for i, j in S
+    }
+
+
+def remember(S, memory, X, algebra, momentum, weight_decay, eta):
+    """S, and the memory (M, V) of the velocities v of B, after a step of the heavy ball v ← β v + B (X + λ I), B ← B − η v.
+
+    M = Bᵀv, V = vᵀv and S are whole matrices here, since all their blocks are full.
     """
-    T = transpose
-    stage = stage or _at_once
-    PA = stage(lambda P, A: product(P, T(A)), P, A)
-    AQ = stage(lambda A, Q: product(T(A), Q), A, Q)
-    GQ, PG = stage(product, G_K, Q), stage(product, P, G_Q)
-    return (
-        stage(lambda A, GQ, PG, PA, Q: A - (GQ + PG) + product(PA, Q), A, GQ, PG, PA, Q),
-        stage(lambda G, PA, PG, P: G - (PA + T(PA)) + product(PG, T(P)), G_K, PA, PG, P),
-        stage(lambda G, AQ, GQ, Q: G - (AQ + T(AQ)) + product(T(Q), GQ), G_Q, AQ, GQ, Q),
-    )
+    T, product, (M, V) = algebra.transpose, algebra.product, memory
+    Y, Z = product(S, X) + weight_decay * S, product(T(M), X) + weight_decay * T(M)
+    XY = product(T(X), Y) + weight_decay * Y
+    V = momentum**2 * V + momentum * (Z + T(Z)) + XY
+    M = momentum * M + Y  # the new velocity with the old weights
+    return S - eta * (M + T(M)) + eta**2 * V, (M - eta * V, V)
+
+
+def squared_length(S, H, X, algebra):
+    """|∂L/∂B|² = Σ H ∘ (S H Γ̂), summed over entries: with the blocks of H above the diagonal, X = H Γ̂."""
+    parts, total = sorted({i for i, _ in S}), 0.0
+    for j, k in X:
+        Y = algebra.summed([(_entry(S, j, i), X[i, k]) for i in parts if (i, k) in X])
+        total = total + (Y * (H[j, k] if (j, k) in H else algebra.transpose(H[k, j]))).sum(axis=(0, 1))
+    return total
+
+
+def slopes(H, left, right):
+    """X = H Γ̂ from blocks of H with i ≤ j: `right(h, j)` is h Γ_j, `left(i, h)` is Γ_i h."""
+    found = {}
+    for (i, j), h in H.items():
+        found[i, j] = right(h, j), False
+        if i != j:
+            found[j, i] = left(i, h), True
+    return found
+
+
+def joined(blocks, sizes, algebra):
+    """The whole matrix (Σ sizes, Σ sizes, lanes) of blocks; one that is not there is its mirror image, or 0."""
+    jnp, parts = jax().numpy, range(len(sizes))
+    lanes = next(iter(blocks.values())).shape[2:]
+
+    def block(i, j):
+        if (i, j) in blocks or (j, i) in blocks:
+            return algebra.turned(_entry(blocks, i, j))
+        return jnp.zeros((sizes[i], sizes[j], *lanes))
+
+    return jnp.concatenate([jnp.concatenate([block(i, j) for j in parts], axis=1) for i in parts])
+
+
+def parted(matrix, sizes):
+    """The blocks with i ≤ j of a whole matrix."""
+    ends = [sum(sizes[: i + 1]) for i in range(len(sizes))]
+    rows = [slice(end - size, end) for end, size in zip(ends, sizes, strict=True)]
+    return {(i, j): matrix[rows[i], rows[j]] for i in range(len(sizes)) for j in range(i, len(sizes))}
+
+
+def _entry(S, i, j):
+    return (S[i, j], False) if (i, j) in S else (S[j, i], True)
 
 
 def inverse_length(square):
     """1/√square; 0 where there is nothing to divide."""
     jnp = jax().numpy
     return jnp.where(square > 0, 1 / jnp.sqrt(jnp.where(square > 0, square, 1.0)), 0.0)
-
-
-def _at_once(f, *arrays):
-    return f(*arrays)

@@ -6,7 +6,8 @@ from ..jaxed import jax
 from ..tasks.means import averages
 from ..tasks.symmetry import KINDS, SECTORS, atom_types, binomial, expand
 from .base import Engine, not_plain
-from .gram_update import descend
+from .gram_families import BASE
+from .gram_update import Algebra, descend
 from .lanes import LANES, exp, logistic, product, transpose
 from .series import MATRICES, series
 
@@ -100,8 +101,9 @@ class Symmetric(Engine):
         moved = []
         for s in (0, 1):
             h = parameters["eta_A"] * g[s]
-            moved.append(descend(*(state[name][s] for name in MATRICES), h, h, product, transpose))
-        return new | {name: jnp.stack([each[j] for each in moved]) for j, name in enumerate(MATRICES)}
+            S = {pair: state[name][s] for pair, name in BASE.items()}
+            moved.append(descend(S, {(0, 1): (h, False), (1, 0): (h, True)}, Algebra(product, transpose)))
+        return new | {name: jnp.stack([each[pair] for each in moved]) for pair, name in BASE.items()}
 
     def gradient(self, w, A, parameters):
         """∂loss/∂w_+ for one c and one v entry (2, lanes) and g in both sectors (2, 2, 2, lanes)."""

@@ -14,7 +14,8 @@ from ..networks.readout import ReadOut
 from ..networks.transformer import inner, others
 from . import loss as losses
 from .base import Engine, not_plain
-from .gram_update import descend
+from .gram_families import BASE
+from .gram_update import Algebra, descend
 from .minibatch import Minibatches
 from .series import token_coordinates, token_series
 
@@ -140,8 +141,9 @@ class Vectors(Engine):
         h = parameters["eta_A"] * g["A"]
         if self.network.direct:
             return new | {"A": state["A"] - h}
-        moved = descend(state["A"], state["G_K"], state["G_Q"], h, h, jnp.matmul, lambda X: jnp.swapaxes(X, -1, -2))
-        return new | dict(zip(("A", "G_K", "G_Q"), moved, strict=True))
+        S = {pair: state[name] for pair, name in BASE.items()}
+        moved = descend(S, {(0, 1): (h, False), (1, 0): (h, True)}, Algebra(jnp.matmul, jnp.matrix_transpose))
+        return new | {name: moved[pair] for pair, name in BASE.items()}
 
     def loss(self, state, parameters, weight):
         """Mean loss over the training samples."""

@@ -13,7 +13,7 @@ from ..jaxed import jax
 from ..networks.given import given
 from ..networks.own import seen
 from . import loss as losses
-from .base import Engine, listed, rule
+from .base import Engine, besides, listed
 from .gram_update import inverse_length
 from .minibatch import Minibatches
 from .optax_rules import transformation
@@ -32,7 +32,7 @@ class Weights(Engine):
         super().__init__(task, network, method)
         self.population = task.population()
         self.rule, self.constants = getattr(method.inner, "rule", "sgd"), getattr(method.inner, "constants", {})
-        self.normalised = "normalised" in rule(method)
+        self.normalised = "normalised" in besides(method)
         self.batches = Minibatches(self.population.probabilities, method.inner)
         self.names = tuple(network.start(self.population))
         size = sum(np.size(x) for x in jax().tree.leaves(network.start(self.population)))

@@ -20,6 +20,8 @@ class GradientDescent(Stepwise, Spec, section="method", kind="descent"):
     neurons_rate    what η is multiplied by for w and what is trained beside it; 0 freezes them
     attention_rate  the same for the attention
     normalised      divide the gradient by its length, over all weights that are trained: every step is η long
+    momentum        β: every weight has a velocity, v ← β v + gradient, θ ← θ − η v
+    weight_decay    λ: λ θ is added to the gradient, after it was normalised
 
     Raises SpecError for a learning rate that is not positive and for counts below 1.
 
@@ -35,8 +37,15 @@ class GradientDescent(Stepwise, Spec, section="method", kind="descent"):
     neurons_rate: float = setting(1.0, factor)
     attention_rate: float = setting(1.0, factor)
     normalised: bool = setting(False, flag)
+    momentum: float = setting(0.0, partial(real, least=0, below=1, fix="at 1 the velocity never fades"))
+    weight_decay: float = setting(0.0, partial(real, least=0))
 
     @property
     def no_closure(self):
         """Why training by it does not close on inner products: it does, so None."""
         return None
+
+    @property
+    def constants(self):
+        """The numbers of the update rule besides η, where they are not 0."""
+        return {name: value for name in ("momentum", "weight_decay") if (value := getattr(self, name))}

@@ -13,7 +13,6 @@ _ROTATED = (
     "set a finite width, for example 64"
 )
 NO_CLOSURE = {
-    "momentum": "momentum keeps a velocity of every weight; set a finite width",
     "sign": _ROTATED.format("sign descent"),
     "adam": _ROTATED.format("Adam"),
     "adamw": _ROTATED.format("AdamW"),

@@ -1,0 +1,78 @@
+"""From a slope to a step on lanes: plain descent, unit length, weight decay and the heavy ball (docs/mathematics.md §13).
+
+With ν = 1/|gradient| or 1, weight decay λ, momentum β and the rate η of a part of the network, every weight θ moves by
+
+    v ← β v + ν g + λ θ,      θ ← θ − η v
+
+Directly trained numbers have a velocity of their own; of weights that enter as products inner products suffice (`gram_update`).
+"""
+
+import numpy as np
+
+from ..jaxed import jax
+from .gram_update import descend, joined, parted, remember
+
+
+class Rule:
+    """How slopes move a state.
+
+    names  what is done besides plain descent, with its numbers (`base.besides`)
+    """
+
+    def __init__(self, names):
+        self.names = names
+        self.remembers, self.decays, self.normalises = (
+            name in names for name in ("momentum", "weight_decay", "normalised")
+        )
+
+    @property
+    def key(self):
+        """What a compiled program depends on: numbers are arguments of it."""
+        return tuple(sorted(self.names))
+
+    def parameters(self, eta_w, eta_A, score_rate):
+        """{name: (lanes,)}: rate_* multiplies slopes, step_* velocities, moves_* the squares of a gradient's length."""
+        found = {"rate_w": np.array(eta_w), "rate_A": np.array(eta_A) * score_rate}
+        if self.normalises:
+            found |= {"moves_w": np.sign(eta_w), "moves_A": np.sign(eta_A) * score_rate}
+        if self.remembers:
+            found |= {"rate_w": np.ones_like(score_rate), "rate_A": score_rate}
+        if self.remembers or self.decays:
+            found |= {"step_w": np.array(eta_w), "step_A": np.array(eta_A)}
+        numbers = {name: self.names.get(name, 0.0) for name in ("momentum", "weight_decay")}
+        if self.remembers or self.decays:
+            found |= {name: np.full_like(score_rate, value) for name, value in numbers.items()}
+        return found
+
+    def velocities(self, names, families, state):
+        """What a state that stands still remembers: a velocity for each of the names, a memory for each family of products."""
+        if not self.remembers:
+            return {}
+        found = {f"{name}_velocity": np.zeros_like(state[name]) for name in names}
+        return found | {family.memory: family.still(state) for family in families}
+
+    def directly(self, name, state, h, parameters):
+        """A directly trained x, and its velocity, after a step; h is its slope times its rate."""
+        x, n = state[name], h.shape[-1]
+        if not (self.remembers or self.decays):
+            return {name: x - h}
+        eta, decay = parameters["step_A" if name == "A" else "step_w"][:n], parameters["weight_decay"][:n]
+        if not self.remembers:
+            return {name: (1 - eta * decay) * x - h}
+        v = parameters["momentum"][:n] * state[f"{name}_velocity"] + h + decay * x
+        return {name: x - eta * v, f"{name}_velocity": v}
+
+    def products(self, family, state, h, parameters, algebra):
+        """The blocks of a family of products, and their memory, after a step; h has the slopes times their rates."""
+        S, X = family.blocks(state), family.turns(h, parameters, algebra)
+        if not (self.remembers or self.decays):
+            return family.state(descend(S, X, algebra))
+        n = S[0, 0].shape[-1]
+        eta, decay, momentum = (parameters[name][:n] for name in (family.step, "weight_decay", "momentum"))
+        if not self.remembers:
+            return family.state(descend(S, X, algebra, shrink=1 - eta * decay))
+        sizes = [S[i, i].shape[0] for i in range(1 + max(j for _, j in S))]
+        X = joined({pair: algebra.turned(entry) for pair, entry in X.items()}, sizes, algebra)
+        S = joined(S, sizes, algebra)
+        S, memory = remember(S, state[family.memory], X, algebra, momentum, decay, eta)
+        return family.state(parted(S, sizes)) | {family.memory: jax().numpy.stack(memory)}
