@@ -554,7 +554,11 @@ def test_separation_asks_for_the_deciding_samples(classes):
     margins = feature_margin(mf.Mixture(classes), part["series_A"][0], samples=samples)
     assert part["separation_margin"][0] == margins[-1] > 0.1
     first = np.flatnonzero(margins >= 0.1)[0]
-    assert part["separation_time"][0] == part["series_time"][first] > 0
+    time = part["series_time"]
+    assert time[first - 1] < part["separation_time"][0] <= time[first]
+    assert part["separation_time"][0] == pytest.approx(
+        np.interp(0.1, margins[[first - 1, first]], time[[first - 1, first]])
+    )
 
 
 def test_a_run_that_chatters_spoils_no_other_and_is_not_tried_again(monkeypatch):
@@ -563,14 +567,15 @@ def test_a_run_that_chatters_spoils_no_other_and_is_not_tried_again(monkeypatch)
 
     right, calls = place.together, []
 
-    def together(engines, networks, *arguments, **more):
+    def together(engines, networks, method, bar, read, rates=None):
+        def spoilt(engine, network, outcome):
+            if network.omega == 0.4:
+                stopped = {"error": mf.ChatteringError("the neurons switch\nwithout end."), "ended": "chattering"}
+                outcome.parts = [replace(outcome.last, **stopped, time=np.zeros(0), history={}, dense=None)]
+            return read(engine, network, outcome)
+
         calls.append(networks[0].omega)
-        found, interrupted = right(engines, networks, *arguments, **more)
-        if networks[0].omega == 0.4:
-            error = mf.ChatteringError("the neurons switch\nwithout end.")
-            part = replace(found[0].last, error=error, ended="chattering", time=np.zeros(0), history={})
-            found[0].parts = [part]
-        return found, interrupted
+        return right(engines, networks, method, bar, spoilt, rates)
 
     monkeypatch.setattr(place, "together", together)
     flow = {"method": {"kind": "flow", "until": 2.0}, "output": {"series": ["loss"], "batch": 3}}

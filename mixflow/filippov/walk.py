@@ -167,7 +167,7 @@ class Walk:
 
             for a, b in zip((0, 0.25, 0.5, 0.75), (0.25, 0.5, 0.75, 1.0), strict=True):
                 if min(b, x) > a and stop(min(b, x)) >= 0:
-                    return _root(stop, a, min(b, x)), "stop"
+                    return root(stop, a, min(b, x)), "stop"
         return x, cause
 
     def _locate(self, steps):
@@ -293,7 +293,7 @@ def _leaving(v, N, r, before):
     return guess
 
 
-def _root(function, a, b):
+def root(function, a, b):
     """The root in [a, b] of a function that is ≤ 0 at a and ≥ 0 at b; a itself if it is already positive there."""
     from scipy.optimize import brentq
 

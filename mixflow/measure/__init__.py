@@ -37,7 +37,7 @@ _HOME = {
     "deciding": "separability",
     "detect": "stages",
     "drift": "invariants",
-    "falls_to": "stages",
+    "falls_to": "between_saves",
     "feature_margin": "separability",
     "feature_points": "separability",
     "loss_of_each": ".engines.forward",
@@ -52,7 +52,7 @@ _HOME = {
     "separating_plane": "plane",
     "smallest_eigenvalue": "invariants",
     "stage_intervals": "seeds",
-    "switch_off": "stages",
+    "switch_off": "between_saves",
 }
 __all__ = list(_HOME)
 __getattr__, __dir__ = exports(__name__, _HOME)

@@ -1,5 +1,8 @@
 """The stages of a run, read from its trajectory alone, with the evidence for every boundary (docs/mathematics.md §5–6).
 
+A flow is read between its saves, on the solver's dense output, so its boundaries do not depend on what was saved (`times.py`);
+what was found there stands in the dataset. Boundaries of a descent are interpolated between saves, and their evidence says so.
+
     neurons      from the start to T1
     attention    from T1 to T2
     convergence  from T2 to the end of the run
@@ -21,11 +24,14 @@ Convergence starts at T2 if the loss goes on falling, and is complete once it fa
 is returned all the same, with `found` False and the reason.
 """
 
+import json
 import math
 from dataclasses import dataclass, field
 
 import numpy as np
 
+from .between_saves import handed_over
+from .times import falls, highest, neuron_off, passes, rises
 from .trajectory import Trajectory
 
 NAMES = ("neurons", "attention", "convergence")
@@ -81,6 +87,8 @@ class Stage:
             facts.append(f"{what} fell by {fall:.3g}, halving times grow with slope {slope:.2f}")
         if "loss" in self.evidence:
             facts.append(f"loss {self.evidence['loss']:.4g} there")
+        if "save_spacing" in self.evidence:
+            facts.append(f"between saves {self.evidence['save_spacing']:.3g} apart")
         return ", ".join(facts + ([] if self.complete else ["still running"]))
 
     def to_dict(self):
@@ -97,9 +105,13 @@ class Stage:
         return f"{self.name}: {self.start:.6g} to {self.end:.6g}{'' if self.complete else ', still running'}"
 
 
-def detect(run):
-    """The three stages, in order, of a `Trajectory` or of a dataset that has the series of one."""
-    run = run if isinstance(run, Trajectory) else Trajectory.from_dataset(run)
+def detect(run, known=None):
+    """The three stages, in order, of a `Trajectory` or of a dataset that has the series of one.
+
+    known  the stages of the run that this one goes on from: what has ended there is not looked for again
+    """
+    if not isinstance(run, Trajectory):
+        return stored(run) or detect(Trajectory.from_dataset(run))
     if len(run.time) < 2:
         return [_none(name, "the run has fewer than two saves") for name in NAMES]
     moved_w, moved_A = _moved(run.w), _moved(run.A, least=MOVED)
@@ -107,17 +119,48 @@ def detect(run):
         off = ", every one is off from the start: take bias > 0" if (run.z[0] <= 0).all() else ""
         return [_none(name, f"the neurons never moved{off}") for name in NAMES]
     if not moved_A.any():
-        return _frozen_attention(run)
+        return _frozen_attention(run, known)
     alone = np.flatnonzero(moved_A & ~moved_w)
     # A single first step moves nothing but w (g = 0 while w = 0), so only an interval without w tells a staged run.
     # Before the first motion of w nothing can move A either.
     if len(alone):
-        return _staged(run, moved_w, moved_A, alone[0], alone[-1])
-    return _simultaneous(run)
+        return _staged(run, moved_w, moved_A, (alone[0], alone[-1]), known)
+    return _simultaneous(run, known)
 
 
-def _simultaneous(run):
-    off, moved = switch_off(run.time, run.z), _score_moved(run)
+def located(engine, network, outcome, past=None):
+    """The stages of a flow, read between its saves; None for a descent. `past` is the dataset that it goes on from."""
+    run = Trajectory.of_flow(engine, network, outcome)
+    if run is None:
+        return None
+    return detect(run) if past is None else detect(run.after(Trajectory.from_dataset(past)), stored(past))
+
+
+def stamped(stages, times):
+    """Located stages as a dataset keeps them, JSON-ready, with the saves (k,) they belong to; None if there are none."""
+    if stages is None or not len(times):
+        return None
+    return {"saves": _saves(times), "stages": [stage.to_dict() for stage in stages]}
+
+
+def stored(dataset):
+    """The located stages that a flow's dataset keeps; None if it keeps none, or if it has been cut since."""
+    kept = json.loads(dataset.attrs.get("stages", "null"))
+    if isinstance(kept, list):  # of a batch
+        kept = kept[int(dataset["run"])] if dataset["run"].ndim == 0 else None
+    if kept is None or kept["saves"] != _saves(dataset["time"].values[np.isfinite(dataset["loss"].values)]):
+        return None
+    return [Stage(each["name"], each["start"], each["end"], each["evidence"]) for each in kept["stages"]]
+
+
+def _saves(times):
+    return [len(times), float(times[0]), float(times[-1])] if len(times) else []
+
+
+def _simultaneous(run, known):
+    if known and known[1].found:
+        return [known[0], *_fall(run, known[1].start, known[1])]
+    off, moved = neuron_off(run), _score_moved(run)
     early = moved is not None and (off is None or moved < off)
     T1 = moved if early else off
     evidence = {"switch_off": off, "score_moved_by_1": moved}
@@ -125,8 +168,8 @@ def _simultaneous(run):
         reason = "no neuron has switched off and no score has moved by 1: the run stopped early"
         return [_open("neurons", run, run.time[0], evidence), _none("attention", reason), _none("convergence", reason)]
     evidence |= {"boundary": "score moved by 1" if early else "first neuron off"} | _at(run, T1)
-    easy_loss = run.loss if np.isnan(run.loss_easy).any() else run.loss_easy
-    easy = np.interp(T1, run.time, easy_loss) / easy_loss[0]
+    easy_loss = "loss" if np.isnan(run.loss_easy).any() else "loss_easy"
+    easy = run.value(lambda r: getattr(r, easy_loss), T1) / getattr(run, easy_loss)[0]
     if early and not easy <= LEARNED:
         reason = f"attention moved first: a score moved by 1 at t = {T1:.6g}, with {easy:.0%} of the easy loss left"
         first, begin = _none("neurons", reason, evidence), float(run.time[0])
@@ -137,18 +180,19 @@ def _simultaneous(run):
     return [first, *_fall(run, begin)]
 
 
-def _fall(run, T1):
+def _fall(run, T1, known=None):
     """The attention and convergence stages of a simultaneous run, from the fall of the hard samples' loss after T1."""
+    if known and known.complete:
+        return [known, _convergence(run, known.end)]
     hard = run.loss_hard
     if np.isnan(hard).all():
-        half = falls_to(run.time, run.loss, run.loss[0] / 2)
+        half = falls(run, "loss", run.loss[0] / 2)
         none = _none("attention", "the task has no hard samples, so the neurons suffice")
         start = None if half is None else max(half, T1)
         return [none, _convergence(run, start, "the loss has not halved: the run stopped early")]
-    after = run.time >= T1
-    plateau = float(hard[after].max()) if after.any() else float(hard[-1])
-    T2 = falls_to(run.time, hard, plateau / 2)
-    evidence = {"plateau": plateau, "score_change_at_start": float(np.interp(T1, run.time, _displacement(run)))}
+    plateau = max(highest(run, "loss_hard", T1), known.evidence["plateau"] if known else 0.0)
+    T2 = falls(run, "loss_hard", plateau / 2)
+    evidence = {"plateau": plateau, "score_change_at_start": run.value(_displacement(run), T1)}
     if T2 is None or T2 <= T1:
         evidence["hard_loss_left"] = float(hard[-1] / plateau)
         reason = f"{hard[-1] / plateau:.0%} of the hard samples' loss is left: the run stopped early"
@@ -161,7 +205,7 @@ def _convergence(run, T2, otherwise=""):
     """The loss keeps falling after T2; the stage is complete once it is seen to fall like 1/t."""
     if T2 is None:
         return _none("convergence", otherwise)
-    law = decay(run.time, run.loss, T2) | {"smallest_margin_at_end": float(run.margin[-1].min())}
+    law = decay(run, T2) | {"smallest_margin_at_end": float(run.margin[-1].min())}
     if run.least.get("loss"):
         law["least_loss"] = run.least["loss"]
     if law["fall"] < FALL:
@@ -176,8 +220,14 @@ def _convergence(run, T2, otherwise=""):
     return Stage("convergence", T2, float(run.time[-1]), law | {"complete": complete})
 
 
-def _frozen_attention(run):
-    off, reason = switch_off(run.time, run.z), "the attention never moved"
+def _off(run, known):
+    """When the first neuron switches off, or did in the run that this one goes on from."""
+    before = known[0].evidence.get("switch_off") if known else None
+    return neuron_off(run) if before is None else before
+
+
+def _frozen_attention(run, known):
+    off, reason = _off(run, known), "the attention never moved"
     return [
         _open("neurons", run, run.time[0], {"switch_off": off}),
         _none("attention", reason),
@@ -185,15 +235,15 @@ def _frozen_attention(run):
     ]
 
 
-def _staged(run, moved_w, moved_A, first, last):
+def _staged(run, moved_w, moved_A, alone, known):
     """Saves first … last+1 see the attention move alone; a switch between two saves leaves one mixed interval."""
-    both = moved_w & moved_A
+    (first, last), both = alone, moved_w & moved_A
     T1, T2 = float(run.time[first]), float(run.time[last + 1])
     if first > 0 and both[first - 1]:
-        T1 = _switch(run.time, run.w, run.A, first - 1)
+        T1 = handed_over(run.time, run.w, run.A, first - 1)
     if last + 1 < len(both) and both[last + 1]:
-        T2 = _switch(run.time, run.A, run.w, last + 1)
-    evidence = {"boundary": "w stops, A starts", "switch_off": switch_off(run.time, run.z)} | _at(run, T1)
+        T2 = handed_over(run.time, run.A, run.w, last + 1)
+    evidence = {"boundary": "w stops, A starts", "switch_off": _off(run, known)} | _at(run, T1)
     neurons = Stage("neurons", float(run.time[0]), T1, evidence)
     if not moved_w[:first].any():
         neurons = _none("neurons", "the attention was trained before the neurons", evidence)
@@ -204,70 +254,28 @@ def _staged(run, moved_w, moved_A, first, last):
     return [neurons, attention, _convergence(run, T2)]
 
 
-def switch_off(time, z):
-    """When the first pre-activation falls to 0, between saves; None if none does, the first time if one starts there.
-
-    z bends at the crossing (the neuron's own pull is gone), so it is extrapolated from the smooth side: a parabola
-    through the three saves before, kept inside the interval. With two saves before, the line through them comes early
-    and the line across the bend late, and their mean is taken; with one there is only the line across.
-    """
-    z = z.reshape(len(z), -1)
-    if (z[0] <= 0).any():
-        return float(time[0])
-    hit = (z <= 0).any(axis=1)
-    if not hit.any():
-        return None
-    i = int(np.argmax(hit)) - 1  # the last save with every neuron on
-    return min(_crossing(time, z[:, j], i) for j in np.flatnonzero(z[i + 1] <= 0))
-
-
-def decay(time, loss, T2):
+def decay(run, T2):
     """How the loss falls after T2: its factor, the slope of log(halving time), and the fit loss = 1/(κ (t − t*)).
 
     Times are taken where the loss passes half-octave levels, so neither save spacing nor t* matters, and the later half
     of the levels (at least four) is fitted, because the law is about the limit.
     """
-    # Descent may flicker at kinks; the record low is what a level crossing sees.
-    low = np.maximum(np.minimum.accumulate(loss), 1e-300)
-    top, end = float(np.exp(np.interp(T2, time, np.log(low)))), float(low[-1])
+
+    def log_low(r):
+        return np.log(np.maximum(np.minimum.accumulate(r.loss), 1e-300))
+
+    top, end = math.exp(run.value(log_low, T2)), max(float(run.loss.min()), 1e-300)
     levels = top * 2 ** (-0.5 * np.arange(int(2 * math.log2(top / end)) + 1))
     result = {"loss_at_start": top, "loss_at_end": end, "fall": top / end}
     if len(levels) < 5:
         return result
-    crossing = np.array([T2, *(falls_to(time, low, level) for level in levels[1:])])
+    crossing = np.array([T2, *(passes(run, level) for level in levels[1:])])
     late = slice(min(len(levels) // 2, len(levels) - 5), None)
     t, level = crossing[late], levels[late]
-    duration = np.maximum(np.diff(t), 1e-12 * (time[-1] - time[0]))
+    duration = np.maximum(np.diff(t), 1e-12 * (run.time[-1] - run.time[0]))
     kappa, shift = np.polyfit(t, 1 / level, 1)
     slope = np.polyfit(-np.log(level[1:]), np.log(duration), 1)[0]
     return result | {"slope": float(slope), "kappa": float(kappa), "origin": float(-shift / kappa)}
-
-
-def _crossing(time, z, i):
-    """The zero of z between saves i and i + 1."""
-    left, right = time[i], time[i + 1]
-    across = z[i] / (z[i] - z[i + 1])  # in units of the interval
-    s, before = (time[max(i - 2, 0) : i + 1] - left) / (right - left), z[max(i - 2, 0) : i + 1]
-    share = across
-    if len(s) > 1:
-        roots = np.roots(np.polyfit(s, before, len(s) - 1))
-        inside = [root.real for root in roots if abs(root.imag) < 1e-12 and 0 <= root.real <= 1]
-        share = min(inside, default=across)
-    if len(s) == 2:
-        share = (share + across) / 2
-    return float(left + (right - left) * share)
-
-
-def falls_to(time, series, level):
-    """When the series falls to the level for good, interpolated in log(series); None if it ends above it."""
-    above = np.flatnonzero(series > level)
-    if not len(above):
-        return float(time[0])
-    i = above[-1]
-    if i + 1 >= len(time):
-        return None
-    high, low = math.log(series[i] / level), math.log(max(series[i + 1], 1e-300) / level)
-    return float(time[i] + (time[i + 1] - time[i]) * high / (high - low))
 
 
 def _moved(path, least=1e-300):
@@ -280,37 +288,17 @@ def _moved(path, least=1e-300):
 
 
 def _displacement(run):
-    return np.abs(run.A - run.A[0]).max(axis=1)
+    """How far the scores have moved since the start of the run, as a function of any part of it: (T,)."""
+    return lambda part: np.abs(part.A - run.A[0]).max(axis=1)
 
 
 def _score_moved(run):
     change = _displacement(run)
-    if not (change > MOVED).any():
-        return None
-    i = int(np.argmax(change > MOVED))
-    return float(np.interp(MOVED, change[i - 1 : i + 1], run.time[i - 1 : i + 1]))
 
+    def between(i):
+        return float(np.interp(MOVED, change(run)[i : i + 2], run.time[i : i + 2]))
 
-def _switch(time, stops, starts, i):
-    """When, between saves i and i + 1, one parameter stopped and the other started.
-
-    The way each went in this interval, divided by the speed it had in the neighbouring one, is the time it was moving;
-    the speed is continued geometrically from two neighbours. The two answers are averaged.
-    """
-
-    def speed(path, j):
-        return np.linalg.norm(path[j + 1] - path[j]) / (time[j + 1] - time[j])
-
-    width, answers = time[i + 1] - time[i], []
-    for path, near, far, sign in ((stops, i - 1, i - 2, 1), (starts, i + 1, i + 2, -1)):
-        if not 0 <= near < len(time) - 1 or speed(path, near) == 0:
-            continue
-        expected = speed(path, near)
-        if 0 <= far < len(time) - 1 and speed(path, far) > 0:
-            expected *= np.clip(speed(path, near) / speed(path, far), 0.5, 2.0)
-        share = min(np.linalg.norm(path[i + 1] - path[i]) / (expected * width), 1.0)
-        answers.append(share if sign > 0 else 1 - share)
-    return float(time[i] + width * (np.mean(answers) if answers else 0.5))
+    return rises(run, lambda part: change(part) - MOVED, between)
 
 
 def _steepest(run, T1):
@@ -322,17 +310,17 @@ def _steepest(run, T1):
 
 
 def _at(run, t):
-    def at(series):
-        return float(np.interp(t, run.time, series))
+    def least(part):
+        return part.margin.min(axis=1)
 
     values = {
-        **{name: at(getattr(run, name)) + run.least.get(name, 0.0) for name in ("loss", "loss_easy", "loss_hard")},
-        "smallest_margin": at(run.margin.min(axis=1)),
-        "score_change": at(_displacement(run)),
-        "save_spacing": float(
-            np.diff(run.time)[min(np.searchsorted(run.time, t, side="right"), len(run.time) - 1) - 1]
-        ),
+        name: run.value(lambda part, name=name: getattr(part, name), t) + run.least.get(name, 0.0)
+        for name in ("loss", "loss_easy", "loss_hard")
     }
+    values |= {"smallest_margin": run.value(least, t), "score_change": run.value(_displacement(run), t)}
+    if not run.exact(t) and t not in run.time:
+        i = min(np.searchsorted(run.time, t, side="right"), len(run.time) - 1)
+        values["save_spacing"] = float(run.time[i] - run.time[i - 1])
     return {name: value for name, value in values.items() if not math.isnan(value)}
 
 

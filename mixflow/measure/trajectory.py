@@ -1,11 +1,18 @@
-"""The few series that stage detection reads, from a dataset, from sectors or from plain arrays."""
+"""The few series that stage detection reads: from a dataset, from measured arrays, or from a flow between its saves."""
 
-from dataclasses import dataclass, field
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from functools import lru_cache, partial
 
 import numpy as np
 
 from ..errors import SpecError
+from ..filippov.walk import root
 from ..tasks.floor import above_least
+
+SERIES = ("loss", "loss_easy", "loss_hard", "z", "margin")
+ARRAYS = ("time", *SERIES, "w", "A")
+FLOOR = ("least_loss", "probability", "hard")  # of every atom
 
 
 @dataclass(frozen=True)
@@ -21,6 +28,8 @@ class Trajectory:
     z          (T, ...) pre-activations of every head and atom (or atom type)
     margin     (T, ...) y·F of every atom (or atom type), only shown as evidence
     least      what was taken off the losses, by name; empty where they are as they were
+    at         of a flow: at(times (k,)) -> the Trajectory there, on the solver's dense output; None where only saves are known
+    exact_from the time from which `at` knows: a run that goes on knows its past by its saves
     """
 
     time: np.ndarray
@@ -32,9 +41,11 @@ class Trajectory:
     z: np.ndarray
     margin: np.ndarray
     least: dict = field(default_factory=dict)
+    at: Callable | None = None
+    exact_from: float = 0.0
 
     def __post_init__(self):
-        for name in (name for name in self.__dataclass_fields__ if name != "least"):
+        for name in ARRAYS:
             value = np.asarray(getattr(self, name), float)
             if name in ("w", "A", "z", "margin"):
                 value = value.reshape(len(value), -1) if value.ndim else value
@@ -44,36 +55,95 @@ class Trajectory:
         if not np.all(np.diff(self.time) > 0):
             raise SpecError("time does not increase: sort the saves and drop repeated ones.")
 
+    def exact(self, t):
+        """Whether the flow itself is known at time t."""
+        return self.at is not None and t >= self.exact_from
+
+    def value(self, series, t):
+        """series(trajectory) -> (T,) at the time t: on the flow itself, or straight between saves."""
+        return float(series(self.at([t]))[0] if self.exact(t) else np.interp(t, self.time, series(self)))
+
+    def crossing(self, series, i):
+        """When series(trajectory) -> (T,) rises through 0 between the times i and i + 1 of a flow; None if that is not known."""
+        if not self.exact(self.time[i]):
+            return None
+        return float(root(lambda t: float(series(self.at([t]))[0]), self.time[i], self.time[i + 1]))
+
+    def after(self, past):
+        """This flow with the saves of the run whose end it goes on from."""
+        joined = {name: np.concatenate([getattr(past, name)[:-1], getattr(self, name)]) for name in ARRAYS}
+        return Trajectory(**joined, least=self.least, at=self.at, exact_from=self.time[0])
+
     @classmethod
     def from_dataset(cls, dataset):
         """One run's dataset; for many classes w and A are taken from their sectors."""
         if "run" in dataset["loss"].dims:
             raise SpecError("the dataset holds a batch of runs: choose one with dataset.isel(run=0).")
         dataset = dataset.isel(time=np.isfinite(dataset["loss"].values))  # a diverged member of a batch ends in NaN
-        names = ["loss", "loss_easy", "loss_hard", "z", "margin"]
         sectors = "A" not in dataset and "A_sector" in dataset  # many classes: atoms and features are not listed
-        names += ["w_sector", "A_sector"] if sectors else ["w", "A"]
+        names = [*SERIES, *(("w_sector", "A_sector") if sectors else ("w", "A"))]
         missing = [name for name in names if name not in dataset]
         if missing:
             raise SpecError(
                 f"the dataset lacks {', '.join(missing)}: stages are read from {', '.join(names)} over time."
             )
-        series = {name: dataset[name].transpose("time", ...).values for name in names}
-        series["time"] = dataset["time"].values
-        if "least_loss" in dataset.coords:  # equal samples with different labels: what is learned is above it
-            least, weight, hard = (dataset[name].values for name in ("least_loss", "probability", "hard"))
-            series = above_least(series, least, weight, hard.astype(bool))
-        if not sectors:
-            return cls(**series)
-        A = dataset["A_sector"].transpose("time", "sector", ...)
-        del series["A_sector"]
-        return cls.from_sectors(
-            classes=dataset.sizes["atom_type"] // 2,  # a type is a label and how many of the K − 1 other signs are +
-            common=A.sel(sector="common").values,
-            contrast=A.sel(sector="contrast").values,
-            w=series.pop("w_sector"),
-            **series,
-        )
+        lead = ("time", "sector") if sectors else ("time",)
+        series = {name: dataset[name].transpose(*lead, ..., missing_dims="ignore").values for name in names}
+        floor = [dataset[name].values for name in FLOOR] if "least_loss" in dataset.coords else None
+        classes = (
+            dataset.sizes["atom_type"] // 2 if sectors else None
+        )  # a type is a label and how many other signs are +
+        return cls.of(series | {"time": dataset["time"].values}, classes=classes, floor=floor)
+
+    @classmethod
+    def of(cls, series, *, classes=None, floor=None):
+        """What an engine measures, {variable: (T, ...)}.
+
+        classes  how many, where w and A are given by sector
+        floor    least loss, probability and hardness (n,) of every atom, where equal samples have different labels
+        """
+        chosen = {name: series[name] for name in ("time", *SERIES)}
+        if floor is not None:  # what is learned is above it
+            least, weight, hard = floor
+            chosen = above_least(chosen, least, weight, hard.astype(bool))
+        if "A" in series:
+            return cls(**chosen, w=series["w"], A=series["A"])
+        A = series["A_sector"]
+        return cls.from_sectors(classes=classes, common=A[:, 0], contrast=A[:, 1], w=series["w_sector"], **chosen)
+
+    @classmethod
+    def measured(cls, engine):
+        """`of` for what this engine measures: a function of the series."""
+        labels = engine.coordinates()
+        floor = [labels[name][1] for name in FLOOR] if "least_loss" in labels else None
+        return partial(cls.of, classes=getattr(engine.task, "classes", None), floor=floor)
+
+    @classmethod
+    def of_flow(cls, engine, network, outcome):
+        """A flow at points of the solver's own steps, whatever was saved, and `at` any time between; None if it went nowhere."""
+        parts = [part.dense for part in outcome.parts if part.dense is not None]
+        if not parts:
+            return None
+        ends, made = np.array([part.time for part in parts]), cls.measured(engine)
+
+        def read(times):
+            times = np.array(times)
+            of = np.minimum(np.searchsorted(ends, times), len(parts) - 1)  # the stage of each time
+            pieces = [parts[k](times[of == k]) for k in np.unique(of)]
+            history = {name: np.concatenate([piece[name] for piece in pieces]) for name in pieces[0]}
+            seen = {name: x for name, (_, x) in engine.measure(history, network).items()}
+            return made(seen | {"time": times})
+
+        remembered = lru_cache(maxsize=64)(read)  # several things are asked about one time
+
+        def at(times):
+            return remembered(tuple(map(float, times)))
+
+        times = np.concatenate([parts[0].times, *(part.times[1:] for part in parts[1:])])
+        whole = read(times)
+        finite = np.isfinite(whole.loss)  # a flow that diverged may end in NaN
+        kept = {name: getattr(whole, name)[finite] for name in ARRAYS}
+        return replace(whole, **kept, at=at, exact_from=times[0])
 
     @classmethod
     def from_sectors(cls, *, classes, common, contrast, **series):

@@ -9,7 +9,7 @@ from .separability import deciding, feature_margin
 def watch(engine, end, network):
     """A function of a history, negative before the event `end` and zero at it; SpecError where the task cannot have it."""
     listed = True if end.quantity == "feature_margin" else None
-    value = {"loss": _loss, "easy_margin": _easy_margin, "feature_margin": _feature_margin}[end.quantity](engine)
+    value = WATCHED[end.quantity](engine)
 
     def excess(history):
         return end.excess(value({name: x for name, (_, x) in engine.measure(history, network, listed).items()}))
@@ -24,9 +24,23 @@ def _loss(engine):
     return value
 
 
-def _easy_margin(engine):
+def _hard(engine):
     labels = engine.coordinates()
-    hard = labels["hard"][1] if "hard" in labels else engine.task.tokens.hard
+    return labels["hard"][1] if "hard" in labels else engine.task.tokens.hard
+
+
+def _loss_hard(engine):
+    if not _hard(engine).any():
+        raise SpecError("the task has no hard samples, so loss_hard means nothing; use loss.")
+
+    def value(seen):
+        return seen["loss_hard"]
+
+    return value
+
+
+def _easy_margin(engine):
+    hard = _hard(engine)
     if hard.all():
         raise SpecError("the task has no easy samples, so easy_margin means nothing; end the stage after a time.")
 
@@ -62,3 +76,6 @@ def _feature_margin(engine):
         return np.atleast_1d(feature_margin(population, seen["A"], samples=samples))
 
     return value
+
+
+WATCHED = {"loss": _loss, "loss_hard": _loss_hard, "easy_margin": _easy_margin, "feature_margin": _feature_margin}

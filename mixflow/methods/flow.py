@@ -17,6 +17,7 @@ from .until import Until, is_event, limit, stage_end
 
 SAVE_LIMIT = 10**6
 SAVES = 500  # default number of saved times, besides the events
+CLOSE = 1e-9  # of a stage's length: nothing can be told about what happens between times so close
 
 
 def _save_at(name, value):
@@ -164,7 +165,33 @@ def smoothly(method, engine, member, leg):
         events=result.events,
         counts=result.counts,
         certificate=proof,
+        dense=Dense(gated, result) if result.time > result.start else None,
     )
+
+
+@dataclass(frozen=True, eq=False)
+class Dense:
+    """A stage of a flow between its saves: dense(times (k,)) is the history there."""
+
+    gated: object
+    result: object
+
+    def __call__(self, times):
+        return self.gated.unpack(self.result(times))
+
+    @property
+    def time(self):
+        """When the stage ended."""
+        return self.result.time
+
+    @property
+    def times(self):
+        """Ends and middles of the solver's own steps, which do not depend on what is saved; of two that are CLOSE the later."""
+        t = np.append(self.result.steps[0], self.result.time)
+        t = np.sort(np.concatenate([t, (t[1:] + t[:-1]) / 2]))
+        far = np.append(np.diff(t) > CLOSE * (t[-1] - t[0]), True)
+        far[0] = True
+        return t[far]
 
 
 def _recorded(gated, result, keep_end):

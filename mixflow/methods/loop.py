@@ -10,10 +10,11 @@ from .until import is_event
 
 @dataclass(eq=False)
 class Outcome:
-    """What one run recorded: its parts, stage by stage, and what ended each stage."""
+    """What one run recorded: its parts, stage by stage, what ended each stage; the stages that a flow was seen to have."""
 
     parts: list = field(default_factory=list)
     switches: list = field(default_factory=list)
+    stages: list | None = None
 
     @property
     def last(self):

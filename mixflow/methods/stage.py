@@ -66,6 +66,7 @@ class Part:
     where        where it was interrupted, in words, if that is not its last time
     diverged     the first bad step of a descent, or None
     events       a flow's switches;  counts  of its work;  certificate  what it proves about itself
+    dense        a flow between its saves (`flow.Dense`), until what is looked for there is found
     """
 
     time: np.ndarray
@@ -79,3 +80,4 @@ class Part:
     events: tuple = ()
     counts: dict = field(default_factory=dict)
     certificate: dict | None = None
+    dense: Callable | None = None

@@ -14,6 +14,7 @@ QUANTITIES = {
     "easy_margin": +1,  # the smallest y·F of the easy samples
     "feature_margin": +1,  # the maximum margin of the attention-averaged features (hard samples for K = 2, all beyond)
     "loss": -1,  # the population loss
+    "loss_hard": -1,  # that of the hard samples
 }
 
 
@@ -21,7 +22,7 @@ QUANTITIES = {
 class Until(Spec, section="until", kind="until"):
     """End a stage when `quantity` reaches `threshold`, or after `limit` units of time at the latest.
 
-    quantity   "easy_margin" or "feature_margin" (must rise to the threshold) or "loss" (must fall to it)
+    quantity   "easy_margin" or "feature_margin" (must rise to the threshold), "loss" or "loss_hard" (must fall to it)
     threshold  a positive number, in units of the quantity
     limit      the longest a stage may last, in units of time
 

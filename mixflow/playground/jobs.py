@@ -12,6 +12,7 @@ import numpy as np
 
 from ..engines import choose
 from ..errors import MixflowError, SpecError
+from ..methods.until import limit
 from ..runs.constructed import constructed
 from ..runs.train import train
 from . import views
@@ -118,7 +119,10 @@ class _Stream:
         self.next, self.making = 0.0, None
 
     def begin(self):
-        until = 0.0 if self.job.request.constructed else _until(self.spec[2])
+        until = 0.0  # the time at which the run will end, at the latest, to scale the axis from the start
+        if not self.job.request.constructed:
+            _, network, method = self.spec
+            until = sum(limit(stage.end) for stage in method.stages(network))
         self.job.say(encode("start", {"key": self.job.key, "until": until, "model": self.model}))
 
     def run(self):
@@ -184,13 +188,6 @@ class _Stream:
             **views.facts(run),
         }
         return encode("done", header, arrays)
-
-
-def _until(method):
-    """The time at which a run will end, to scale the axis from the start."""
-    if hasattr(method, "converge"):
-        return method.neurons + method.attention + method.converge
-    return method.until
 
 
 class Jobs:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from .. import display
+from ..measure.stages import stamped
 from ..provenance import provenance
 from .files import save
 from .run import Run
@@ -75,6 +76,8 @@ class Runs:
             "model": model,
             "seed": own["transformer"].get("seed", 0),
         }
+        if "stages" in one.attrs:
+            one.attrs["stages"] = json.dumps(json.loads(one.attrs["stages"])[i])
         return Run(one)
 
     def __iter__(self):
@@ -133,6 +136,9 @@ def batch(engines, networks, outcomes, method, *, wall_time):
         data = data.rename_dims(time="save").drop_vars("time").assign_coords(time=(("run", "save"), own))
     spec = {"task": engines[0].task.spec(), "transformers": [n.spec() for n in networks], "method": method.spec()}
     data.attrs = {"mixflow_schema": SCHEMA_VERSION, "spec": json.dumps(spec), "wall_time": wall_time, **provenance()}
+    if method.flows:
+        kept = [stamped(outcome.stages, time) for outcome, time in zip(outcomes, times, strict=True)]
+        data.attrs["stages"] = json.dumps(kept, allow_nan=False)
     return data.assign_coords(run=np.arange(len(networks)), **_members(engines, networks, outcomes))
 
 

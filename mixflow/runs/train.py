@@ -1,12 +1,14 @@
 """The public calls: train one, train many. The only wiring: engine, start, stages, dataset."""
 
 import concurrent.futures
+import json
 import os
 import time as clock
 
 from ..engines import choose
 from ..errors import DivergedError, Interrupted, SpecError
 from ..jaxed import in_float64
+from ..measure.stages import located, stamped
 from ..measure.watch import watch
 from ..methods import GradientDescent
 from ..methods.loop import follow
@@ -104,6 +106,9 @@ def finished(engine, network, method, outcome, wall_time, past=None):
         raise last.error or DivergedError("the start is not finite: lower omega.", step=0)
     data = recorded(engine, network, method, outcome, wall_time=wall_time) if len(outcome.time) else past.dataset
     run = Run(data if past is None or not len(outcome.time) else joined(past.dataset, data, method))
+    stages = located(engine, network, outcome, None if past is None else past.dataset)
+    if (kept := stamped(stages, run.dataset.time.values)) is not None:
+        run.dataset.attrs["stages"] = json.dumps(kept, allow_nan=False)
     if last.error is not None:
         last.error.run = run
         raise last.error
@@ -155,7 +160,7 @@ def train_many(task, networks, method=None, *, model="auto", progress=False):
     bar = Progress.of(progress, unit="run")
     began = clock.perf_counter()
     try:
-        outcomes, interrupted = together(engines, networks, method, bar)
+        outcomes, interrupted = together(engines, networks, method, bar, _settled)
     finally:
         bar.close()
     kept = [i for i, outcome in enumerate(outcomes) if outcome is not None]
@@ -168,9 +173,18 @@ def train_many(task, networks, method=None, *, model="auto", progress=False):
     return runs
 
 
-def together(engines, networks, method, bar, rates=None):
-    """The outcome of each network (None where Ctrl-C came first) and whether it came: groups of lanes in threads.
+def _settled(engine, network, outcome):
+    """The outcome with its stages, without the steps of a flow, which many runs together have no room for."""
+    outcome.stages = located(engine, network, outcome)
+    for part in outcome.parts:
+        part.dense = None
+    return outcome
 
+
+def together(engines, networks, method, bar, read, rates=None):
+    """What is read of each network's run (None where Ctrl-C came first) and whether it came: groups of lanes in threads.
+
+    read    read(engine, network, outcome), called as soon as a run is over
     rates   learning rates of the members, where they differ
     """
     groups = _groups(engines, networks, method)
@@ -192,7 +206,7 @@ def together(engines, networks, method, bar, rates=None):
         found = follow(engine, method, members, leg=leg, watch=watched(engine))
         if not any(outcome.last.ended == "interrupted" for outcome in found):
             for i, outcome in zip(chosen, found, strict=True):
-                outcomes[i] = outcome
+                outcomes[i] = read(engine, networks[i], outcome)
 
     try:
         _in_threads(advance, range(len(groups)))

@@ -10,6 +10,7 @@ import math
 import os
 import sys
 import time
+from functools import partial
 
 import numpy as np
 
@@ -19,12 +20,11 @@ from ..jaxed import in_float64
 from ..measure.seeds import BOUNDARIES
 from ..measure.separability import deciding, feature_margin
 from ..measure.stages import detect
+from ..measure.times import passes
 from ..measure.trajectory import Trajectory
 from ..progress import Progress
 from ..runs.train import together
 from ..spec import build
-from ..tasks import FiniteTask
-from ..tasks.floor import Samples, above_least
 
 _seen = set()  # programs that this process has compiled
 SEARCH = 64  # saves at which the feature margin is looked at before its crossing is bracketed
@@ -60,19 +60,28 @@ def run_batch(job):
     began, warm = time.perf_counter(), job["program"] in _seen
     _seen.add(job["program"])
     one_thread()
-    rows, series = [], []
-    for task, arrays in trajectories(job):
-        rows.append(reduce(task, arrays, job["output"]))
-        if job["output"]["series"]:
-            series.append({name: arrays[name] for name in ("time", *job["output"]["series"]) if name in arrays})
+    pairs = [pair for _, pair in trajectories(job, partial(_reduced, job["output"]))]
+    rows, series = [row for row, _ in pairs], [kept for _, kept in pairs if kept]
     names = dict.fromkeys(name for row in rows for name in row)  # a run that broke off at once has fewer
     columns = {name: np.array([row.get(name, math.nan) for row in rows]) for name in names}
     content = pack({"run": np.array(job["runs"], np.int64), **columns, **_stacked(series)})
     return content, hashlib.sha256(content).digest(), time.perf_counter() - began, warm
 
 
-def trajectories(job):
+def _reduced(output, engine, network, outcome):
+    """A run as a row of numbers, and the series that are kept of it."""
+    arrays = measured(engine, network, outcome)
+    run = None
+    if len(arrays["time"]):  # a flow is read between its saves
+        run = Trajectory.of_flow(engine, network, outcome) or Trajectory.measured(engine)(arrays)
+    kept = {name: arrays[name] for name in ("time", *output["series"]) if name in arrays} if output["series"] else {}
+    return reduce(engine.task, arrays, run, output), kept
+
+
+def trajectories(job, read=None):
     """(task, {variable: array}) of every run in order, one lane-full in memory at a time; bit for bit those of `train_many`.
+
+    read   what to take of each run instead of its arrays: read(engine, network, outcome)
 
     The arrays have time first and the names of the dataset's variables; besides them stand "time", "model" (the engine's
     name), "diverged_step" (-1 if the run did not diverge; the arrays then end before it) and "error", what stopped it before
@@ -84,14 +93,14 @@ def trajectories(job):
     for i in range(0, len(networks), job["lanes"]):
         lanes, rates = networks[i : i + job["lanes"]], job["rates"][i : i + job["lanes"]]
         rates = None if None in rates else rates
-        outcomes, interrupted = together([engine] * len(lanes), lanes, method, Progress.of(False), rates)
+        found, interrupted = together([engine] * len(lanes), lanes, method, Progress.of(False), read or measured, rates)
         if interrupted:
             raise KeyboardInterrupt
-        for network, outcome in zip(lanes, outcomes, strict=True):
-            yield engine.task, _measured(engine, network, outcome)
+        for each in found:
+            yield engine.task, each
 
 
-def _measured(engine, network, outcome):
+def measured(engine, network, outcome):
     """What the engine measures of one run that has a value at every save, and how the run ended."""
     last, time = outcome.last, outcome.time
     error = "" if last.error is None else " ".join(str(last.error).split())
@@ -105,41 +114,36 @@ def _measured(engine, network, outcome):
     return found | {name: np.asarray(x) for name, (dims, x) in seen.items() if dims == "time" or dims[0] == "time"}
 
 
-def reduce(task, arrays, output):
-    """One run as a row of numbers; NaN where the run does not have them."""
-    wanted, t = output["reductions"], arrays["time"]
-    some = len(t) > 0
+def reduce(task, arrays, run, output):
+    """One run as a row of numbers; NaN where the run does not have them.
+
+    arrays   what was measured at the saves
+    run      the Trajectory that times are read from, None for a run that broke off at once
+    """
+    wanted = output["reductions"]
     row = {name: arrays[name] for name in ("model", "diverged_step", "error")}
-    row["time"] = t[-1] if some else math.nan
+    row["time"] = arrays["time"][-1] if run else math.nan
     if "final" in wanted:
         for name in ("loss", "accuracy", "loss_easy", "loss_hard", "loss_test", "accuracy_test"):
             if name in arrays or not name.endswith("test"):
-                row[name] = float(arrays[name][-1]) if some else math.nan
-        row["smallest_margin"] = float(arrays["margin"][-1].min()) if some else math.nan
+                row[name] = float(arrays[name][-1]) if run else math.nan
+        row["smallest_margin"] = float(arrays["margin"][-1].min()) if run else math.nan
     if "stages" in wanted:
-        row |= _stages(task, arrays)
+        row |= _stages(run)
     if "levels" in wanted:
         for level in output["levels"]:
-            row[f"time_to_loss_{level}"] = _first_below(t, arrays["loss"], level) if some else math.nan
+            above = level - run.least.get("loss", 0.0) if run else 0.0
+            time = passes(run, above) if above > 0 else None
+            row[f"time_to_loss_{level}"] = math.nan if time is None else time
     if "separation" in wanted:
-        row |= _separation(task, arrays, output["separation_margin"])
+        row |= _separation(task, run if "A" in arrays else None, output["separation_margin"])
     return row
 
 
-def _stages(task, arrays):
+def _stages(run):
     row = {f"{name}_{side}": math.nan for name, side in BOUNDARIES} | {"converging": False}
-    if len(arrays["time"]) < 2:
+    if run is None:
         return row
-    series = {name: arrays[name] for name in ("time", "loss", "loss_easy", "loss_hard", "z", "margin")}
-    if isinstance(task, FiniteTask) and (least := Samples(task).least_loss).any():
-        series = above_least(series, least, task.probabilities, task.hard)
-    if "A" in arrays:
-        run = Trajectory(w=arrays["w"], A=arrays["A"], **series)
-    else:
-        A = arrays["A_sector"]
-        run = Trajectory.from_sectors(
-            classes=task.classes, common=A[:, 0], contrast=A[:, 1], w=arrays["w_sector"], **series
-        )
     stages = {stage.name: stage for stage in detect(run)}
     for name, side in BOUNDARIES:
         stage = stages[name]
@@ -149,41 +153,37 @@ def _stages(task, arrays):
     return row
 
 
-def _first_below(time, loss, level):
-    """When the loss first falls below the level, interpolated in its logarithm between saves."""
-    below = np.flatnonzero(loss < level)
-    if not len(below):
-        return math.nan
-    i = below[0]
-    if i == 0:
-        return float(time[0])
-    high, low = math.log(loss[i - 1] / level), math.log(max(loss[i], 1e-300) / level)
-    return float(time[i - 1] + (time[i] - time[i - 1]) * (high / (high - low) if high > low else 1.0))
-
-
-def _separation(task, arrays, threshold):
+def _separation(task, run, threshold):
     """When the deciding samples' feature margin first reaches the threshold, and the margin at the end.
 
-    The margin is looked at on SEARCH saves spread evenly in index, then bisected in the first bracket: a crossing that is
+    The margin is looked at at SEARCH times spread evenly in index, then bisected in the first bracket: a crossing that is
     undone between two looks is missed, which for these slowly growing margins does not happen.
     """
     row = {"separation_time": math.nan, "separation_margin": math.nan}
-    if "A" not in arrays or not len(arrays["time"]):
+    if run is None:
         return row
-    A, time = arrays["A"], arrays["time"]
-    looks = np.unique(np.linspace(0, len(time) - 1, SEARCH).astype(int))
-    asked = deciding(task)
-    margins = np.atleast_1d(feature_margin(task, A[looks], samples=asked))
-    row["separation_margin"] = float(margins[-1])
-    reached = np.flatnonzero(margins >= threshold)
+    asked, F = deciding(task), len(task.population().features)
+
+    def margins(part, chosen=slice(None)):
+        A = part.A[chosen]
+        return np.atleast_1d(feature_margin(task, A.reshape(len(A), -1, F, F), samples=asked))
+
+    looks = np.unique(np.linspace(0, len(run.time) - 1, SEARCH).astype(int))
+    seen = margins(run, looks)
+    row["separation_margin"] = float(seen[-1])
+    reached = np.flatnonzero(seen >= threshold)
     if not len(reached):
         return row
     high = int(looks[reached[0]])
     low = int(looks[reached[0] - 1]) if reached[0] else high
     while high - low > 1:
         middle = (low + high) // 2
-        low, high = (low, middle) if feature_margin(task, A[middle], samples=asked) >= threshold else (middle, high)
-    return row | {"separation_time": float(time[high])}
+        low, high = (low, middle) if margins(run, [middle])[0] >= threshold else (middle, high)
+    if low == high:
+        return row | {"separation_time": float(run.time[0])}
+    time = run.crossing(lambda part: margins(part) - threshold, low)
+    between = np.interp(threshold, margins(run, [low, high]), run.time[[low, high]])
+    return row | {"separation_time": float(between) if time is None else time}
 
 
 def _stacked(series):

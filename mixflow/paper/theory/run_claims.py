@@ -48,9 +48,7 @@ def neurons_align(data, task, transformer):
         raise Silent("the closed form is for K = 2 at infinite width")
     if transformer.bias <= 0 or transformer.omega >= 1 or transformer.tie_values:
         raise Silent("it needs 0 < b, ω < 1 and untied values")
-    off = mf.measure.switch_off(
-        data["time"].values, data["z"].transpose("time", ...).values.reshape(data.sizes["time"], -1)
-    )
+    off = mf.measure.detect(data)[0].evidence.get("switch_off")
     if off is None:
         return math.nan, False, {"reason": "no neuron switches off"}
     predicted = 9 * transformer.bias + 4.5 * math.expm1(2 * transformer.bias)
