@@ -174,12 +174,12 @@ def undisturbed(tmp_path_factory):
 
 
 @pytest.mark.parametrize(
-    "settings",
+    "settings",  # several at once: a process costs six seconds
     [
-        'jax.config.update("jax_enable_x64", False)',
-        'jax.config.update("jax_enable_x64", True)',
-        'jax.config.update("jax_numpy_rank_promotion", "raise"); jax.config.update("jax_numpy_dtype_promotion", "strict")',
-        'jax.config.update("jax_debug_nans", True); jax.config.update("jax_transfer_guard", "disallow_explicit")',
+        'jax.config.update("jax_enable_x64", False); jax.config.update("jax_numpy_rank_promotion", "raise"); '
+        'jax.config.update("jax_numpy_dtype_promotion", "strict")',
+        'jax.config.update("jax_enable_x64", True); jax.config.update("jax_debug_nans", True); '
+        'jax.config.update("jax_transfer_guard", "disallow_explicit")',
     ],
 )
 def test_the_users_settings_change_no_digit(settings, undisturbed, tmp_path):
