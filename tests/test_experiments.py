@@ -66,12 +66,33 @@ def test_width_slope_has_an_interval_over_seeds():
 
 
 def test_mnist_says_where_its_images_come_from_and_whether_the_target_was_met():
-    tiny = {"samples": 16, "test_samples": 16, "images": 4, "steps": 50, "ends": [2.0, 2.0, 1.0], "width": 4}
-    each, results, checks = small("mnist", **tiny, seeds=[0])
+    tiny = {
+        "samples": 16,
+        "test_samples": 16,
+        "images": 4,
+        "until": 5.0,
+        "ends": [2.0, 2.0, 1.0],
+        "width": 4,
+        "spacing": 1.0,
+    }
+    few = {
+        "seeds": [0],
+        "choice_seeds": [0],
+        "staged_seeds": [0],
+        "omegas": [0.6, 0.8],
+        "curve": [4, 8],
+        "pairs": [[0, 1]],
+    }
+    each, results, checks = small("mnist", **tiny, **few)
     (source,) = results.sources
     assert "CC BY-SA" in source.licence
     assert len(source.sha256.split()[-1]) == 64
-    assert "held out" in source.split
+    assert "held out for the test" in source.split
+    assert results.facts["omega"] in (0.6, 0.8)
+    trained = {run.task.held_out for members in results.facts["runs"].values() for run in members}
+    assert trained == {"test"}  # opened by the runs of the chosen setting only
+    assert len(results.tables[0].rows) == 1
+    assert len(each.figures(results)) == 2
     assert checks["simultaneous hard"].ok is False  # five units of time teach nothing
     assert "is missed" in each.answer(results)
 

@@ -5,6 +5,7 @@ import http.server
 import json
 import struct
 import threading
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -210,11 +211,24 @@ def test_more_images_than_there_are():
         mf.Mnist(images=401).split  # noqa: B018
 
 
+def test_validation_images_are_neither_trained_on_nor_tested_on():
+    task = mf.Mnist(validation=0.25, images=30)
+    aside = replace(task, held_out="validation")
+    for digit in range(2):
+        train, test, chosen = (
+            set(x[digit].tolist()) for x in (task.split["train"], task.split["test"], aside.split["test"])
+        )
+        assert set(aside.split["train"][digit].tolist()) == train
+        assert not (train & test) | (train & chosen) | (test & chosen)
+        assert len(chosen) == 100  # a quarter of the 400 that are not the test's
+    with pytest.raises(mf.SpecError, match="give validation"):
+        mf.Mnist(held_out="validation")
+
+
 @pytest.mark.parametrize(
     ("width", "method", "model", "says"),
     [
         (np.inf, None, "full", "width = inf"),
-        (8, mf.GradientFlow(until=1.0), "auto", "GradientDescent"),
         (8, mf.GradientDescent(steps=1, batch_size=5), "full", "batch_size"),
         (8, mf.ThreeStage(mf.GradientDescent()), "auto", "feature_margin"),
     ],

@@ -41,6 +41,8 @@ class Mnist(Spec, section="task", kind="mnist"):
     images         training images of each digit, at most; all that are not held out if not given. A training step costs
                    their number squared
     test_fraction  of each digit's images is held out; unused where the source has official test images
+    validation     fraction of each digit's other images that is set aside for choices, never trained on
+    held_out       "test" or "validation": on which of them the held-out samples are made
     centre         subtract the mean of the digits' mean images. For K = 2 this makes v_1 ≈ -v_2, so the easy samples (v, -v)
                    and (-v, v) are the same two tokens with opposite labels: only deviations from the means can tell them
     identifiers    "added": c_k are K more dimensions; "pixels": random orthonormal directions among the pixels
@@ -60,9 +62,17 @@ class Mnist(Spec, section="task", kind="mnist"):
     seed: int = setting(0, seed)
     images: int | None = setting(None, whole)
     test_fraction: float = setting(0.2, partial(real, above=0, below=1))
+    validation: float = setting(0.0, partial(real, least=0, below=1))
+    held_out: str = setting("test", partial(one_of, choices=("test", "validation")))
     centre: bool = setting(False, flag)
     identifiers: str = setting("added", partial(one_of, choices=("added", "pixels")))
     source: str | None = setting(None, _folder)
+
+    def check(self):
+        if self.held_out == "validation" and not self.validation:
+            raise SpecError(
+                "held_out = 'validation', but no image is set aside for it: give validation, for example 0.25."
+            )
 
     recorded = ("classes", "data_sha256", "checksum", "licence")
     licence = LICENCE
@@ -80,7 +90,10 @@ class Mnist(Spec, section="task", kind="mnist"):
 
     @cached_property
     def split(self):
-        """{"train": …, "test": …}: for each digit the indices of its images in the source, in random order."""
+        """{"train": …, "test": …}: for each digit the indices of its images in the source, in random order.
+
+        "test" is what is held out: validation images where these were asked for.
+        """
         data = read_digits(self.source)
         found = {"train": [], "test": []}
         for digit in self.digits:
@@ -91,6 +104,8 @@ class Mnist(Spec, section="task", kind="mnist"):
                 train, test = shuffled[held:], shuffled[:held]
             else:
                 train, test = shuffled[~data.test[shuffled]], shuffled[data.test[shuffled]]
+            aside = round(self.validation * len(train))
+            train, test = train[aside:], train[:aside] if self.held_out == "validation" else test
             if len(train) == 0 or len(test) == 0:
                 raise SpecError(
                     f"digit {digit} has {len(shuffled)} images in the source: too few to train and to hold out."

@@ -27,7 +27,7 @@ def plot_mnist(runs):
         accuracy.axhline(0.5, color="#bbbbbb", lw=0.6, zorder=0)
         accuracy.set_ylim(0.4, 1.02)
         accuracy.set_xlabel("time  (learning rate × step)")
-        accuracy.set_ylabel("held-out accuracy, hard samples")
+        accuracy.set_ylabel("accuracy on test images, hard samples")
         accuracy.legend(loc="center right")
         run = runs["simultaneous"][0]
         data = run.dataset
@@ -55,3 +55,27 @@ def _accuracies(axes, name, members):
     axes.plot(
         curves[0][0], mean, dash, color=colour, label=f"{name}, {len(curves)} seed{'s' if len(curves) > 1 else ''}"
     )
+
+
+def plot_images(share, worst):
+    """A Figure: the share of wrong hard samples over the number of training images, and the images with the most misses.
+
+    share  {images: share wrong};  worst  [(misses, image)], the worst first
+    """
+    from matplotlib import rc_context
+    from matplotlib.figure import Figure
+
+    with rc_context(mf.plot.RC):
+        figure = Figure(figsize=(9.6, 3.0))
+        grid = figure.add_gridspec(2, 8)
+        curve = figure.add_subplot(grid[:, :4])
+        curve.plot(list(share), [100 * x for x in share.values()], "o-", color=SCHEMES["simultaneous"][0])
+        curve.set(xscale="log", ylim=(0, None), xlabel="training images of each digit", ylabel="wrong hard samples, %")
+        curve.set_xticks(list(share), [str(n) for n in share])
+        curve.minorticks_off()
+        for i, (misses, image) in enumerate(worst):
+            panel = figure.add_subplot(grid[i // 4, 4 + i % 4])
+            panel.imshow(image, cmap="gray_r")
+            panel.set_title(f"{misses} misses", fontsize=8)
+            panel.set_axis_off()
+        return figure

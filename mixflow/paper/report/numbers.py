@@ -3,8 +3,8 @@
 python -m mixflow.paper.report.numbers FOLDER … --out docs/numbers.json
 
 takes from each folder what is there: records/ of `mixflow reproduce`, claims.json of `mixflow claims --json`, findings.txt of
-`claims_findings`, learning_time.json, critical.json and stability.json of the scripts of these names. `tests/test_numbers.py`
-compares the pages with the record.
+`claims_findings`, learning_time.json, critical.json and stability.json of the scripts of these names. What no folder has stays as
+it was. `tests/test_numbers.py` compares the pages with the record.
 """
 
 import argparse
@@ -106,7 +106,10 @@ def main(arguments=None):
     parser.add_argument("folders", nargs="+", metavar="FOLDER")
     parser.add_argument("--out", default="docs/numbers.json")
     options = parser.parse_args(arguments)
-    record = collect(options.folders)
+    kept = pathlib.Path(options.out)
+    before = json.loads(kept.read_text()) if kept.is_file() else {}
+    found = collect(options.folders)
+    record = {**before, **found, "report": {**before.get("report", {}), **found.get("report", {})}}
     write(options.out, dump(record))
     print(f"written: {options.out}, {sum(1 for _ in leaves(record))} numbers from {', '.join(record)}")
 
