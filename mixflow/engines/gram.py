@@ -57,7 +57,8 @@ class Gram(Engine):
         if network.attention == "product" and network.direct and "weight_decay" in besides(method):
             return "weight_decay shrinks W_K and W_Q, which are no more there at infinite width; set a finite width"
         if len(task.population().token_feature) > TYPES:
-            return f"the task has more than {TYPES} token types, too many for tables of scores; use model='full'"
+            fix = "take fewer samples, or GradientDescent" if method.flows else "use model='full'"
+            return f"the task has more than {TYPES} token types, too many for tables of scores; {fix}"
         return None
 
     @property

@@ -17,33 +17,26 @@ import numpy as np
 
 from ..errors import SpecError
 from ..jaxed import jax
-from .base import Engine, not_plain
-from .series import token_coordinates, token_series
+from .on_tokens import OnTokens
 
 HEADS = 2
 
 
-class Span(Engine):
+class Span(OnTokens):
     """Full-batch descent on w (2, d), W_K and W_Q (2, m, d) for a task of token vectors, the paper's network.
 
     Columns of W: the m keys of head +, of head -, the m queries of each, then w of each: P = 2·(2m + 1).
     """
 
     name = "full"
-    vectors_only = True
-    lanes = 1
 
     def __init__(self, task, network, method):
         super().__init__(task, network, method)
         self.tokens = task.tokens
 
     @classmethod
-    def objection(cls, task, network, method):
-        """Why not: it is the paper's network, of finite width, by plain descent on the full batch."""
-        if not hasattr(task, "tokens"):
-            return "it is for tokens that are vectors of their own, such as images"
-        if network.no_closure is not None or method.inner.no_closure is not None:
-            return "it needs a list of features, but every token is its own; train task.finite()"
+    def own_objection(cls, task, network, method):
+        """Why not: it is the paper's network, of finite width, by descent on the full batch."""
         if network.mean_field:
             return "width = inf: infinitely many weights cannot be stored; leave model out"
         if method.flows:
@@ -52,19 +45,12 @@ class Span(Engine):
             return "it trains on the full batch; leave out batch_size"
         if changed := {name for name in network.options() if name != "tie_values"}:
             return f"it has the paper's network only, without {', '.join(sorted(changed))}"
-        if network.dimension not in (None, task.tokens.dimension):
-            return f"dimension = {network.dimension}: the tokens have {task.tokens.dimension} coordinates; leave it out"
-        return not_plain(method)
+        return None
 
     @classmethod
     def apt(cls, task, network, method):
         """Token vectors at finite width."""
         return hasattr(task, "tokens") and not network.mean_field and not method.flows
-
-    def work(self):
-        """A token of its own at every place of every sample."""
-        samples, length, dimension = self.tokens.train.tokens.shape
-        return samples * length**2 * dimension / 288
 
     @property
     def key(self):
@@ -127,14 +113,6 @@ class Span(Engine):
                 "the run ended before its last state could be kept, so it cannot be continued: train again."
             )
         return {name: dataset[f"final_{name}"].values for name in ("w", "W_K", "W_Q")}
-
-    def measure(self, history, network, listed=None):
-        """The dataset's variables, averaged over training samples, held-out ones beside them (docs/schema.md)."""
-        return token_series(self.task, network, history)
-
-    def coordinates(self, listed=None):
-        """Labels of heads and watched directions."""
-        return token_coordinates(self.task, self.network)
 
     def observe(self, state, parameters):
         """w, A, G_K, G_Q between the watched directions; z (2, n) of the training samples, z_test of the held-out ones.

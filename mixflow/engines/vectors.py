@@ -13,20 +13,18 @@ from ..jaxed import jax
 from ..networks.readout import ReadOut
 from ..networks.transformer import inner, others
 from . import loss as losses
-from .base import Engine, not_plain
 from .gram_families import BASE
 from .gram_update import Algebra, descend
 from .minibatch import Minibatches
-from .series import token_coordinates, token_series
+from .on_tokens import OnTokens
 
 COORDINATES = 2000  # the state has 6 times the square of it in numbers
 
 
-class Vectors(Engine):
+class Vectors(OnTokens):
     """Descent on w (H, r, d), A, G_K, G_Q (a, d, d) for a task of token vectors; equal to every weight's."""
 
     name = "gram"
-    vectors_only = True
 
     def __init__(self, task, network, method):
         super().__init__(task, network, method)
@@ -36,36 +34,22 @@ class Vectors(Engine):
         self.batches = Minibatches(self.tokens.probabilities, method.inner)
 
     @classmethod
-    def objection(cls, task, network, method):
-        """Why not: it needs tokens as vectors, a network of one attention layer, and a rule that closes."""
-        if not hasattr(task, "tokens"):
-            return "it is for tokens that are vectors of their own, such as images"
-        if network.no_closure is not None or method.inner.no_closure is not None:
-            return "it needs a list of features, but every token is its own; train task.finite()"
+    def own_objection(cls, task, network, method):
+        """Why not: a start that is random between features, a token that is not named, matrices that are too large, a flow."""
         if method.flows:
-            return (
-                "every sample has kinks of its own where all tokens differ; use GradientDescent, or train task.finite()"
-            )
+            return "every sample has kinks of its own where all tokens differ; train task.finite()"
         if network.mean_field and network.standard:
             return "initialisation = 'standard' at infinite width starts from random scores between features; set a finite width"
         if network.queries == "one":
             return "queries = 'one': the task does not say which token asks; use 'mean' or 'sum'"
-        d = task.tokens.dimension
-        if network.dimension not in (None, d):
-            return f"dimension = {network.dimension}: the tokens have {d} coordinates; leave it out"
-        if d > COORDINATES:
+        if (d := task.tokens.dimension) > COORDINATES:
             return f"the tokens have {d} coordinates, more than {COORDINATES}, the side of the matrices it would need"
-        return not_plain(method)
+        return None
 
     @classmethod
     def apt(cls, task, network, method):
         """Token vectors."""
         return hasattr(task, "tokens")
-
-    def work(self):
-        """A token of its own at every place of every sample."""
-        samples, length, dimension = self.tokens.train.tokens.shape
-        return samples * length**2 * dimension / 288
 
     @property
     def key(self):
@@ -177,11 +161,3 @@ class Vectors(Engine):
     def resume(self, dataset):
         """The state after the last step."""
         return {name.removeprefix("final_"): dataset[name].values for name in dataset if name.startswith("final_")}
-
-    def measure(self, history, network, listed=None):
-        """The dataset's variables, averaged over training samples, held-out ones beside them (docs/schema.md)."""
-        return token_series(self.task, network, history)
-
-    def coordinates(self, listed=None):
-        """Labels of heads and watched directions."""
-        return token_coordinates(self.task, self.network)
