@@ -137,12 +137,12 @@ def test_check_of_many_classes_and_other_tasks():
 
 
 STAGED = mf.ThreeStage(mf.GradientFlow(save_at=9), 4.0, 4.0, 4.0)
-SHORT = mf.GradientDescent(steps=20)
+FEW = mf.GradientDescent(steps=20)
 OTHER = {
     "three stages of flow": (mf.Mixture(2), mf.Transformer(), STAGED),
-    "images": (mf.Mnist(samples=8, test_samples=8, images=4), mf.Transformer(width=4), SHORT),
-    "noisy tokens": (mf.variants.NoisyMixture(sigma=0.3, samples=8, test_samples=8), mf.Transformer(width=4), SHORT),
-    "regression": (mf.variants.regression(2, values=(-1.0, 1.0)), mf.Transformer(width=4), SHORT),
+    "images": (mf.Mnist(samples=8, test_samples=8, images=4), mf.Transformer(width=4), FEW),
+    "noisy tokens": (mf.variants.NoisyMixture(sigma=0.3, samples=8, test_samples=8), mf.Transformer(width=4), FEW),
+    "regression": (mf.variants.regression(2, values=(-1.0, 1.0)), mf.Transformer(width=4), FEW),
     "Adam": (mf.Mixture(2), mf.Transformer(width=4), mf.Optimizer(kind="adam", steps=20)),
 }
 
