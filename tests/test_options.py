@@ -30,6 +30,7 @@ OPTIONS = {
     "direct attention": {"attention": "direct"},
     "sum over queries": {"queries": "sum"},
     "linear": {"activation": "linear"},
+    "value product": {"value_neurons": 2},
     "tied values, shared attention": {"tie_values": True, "shared_attention": True},
     "together": {
         "values": 2, "activate": "before", "queries": "sum", "offset": True, "train_bias": True, "shared_attention": True
@@ -66,7 +67,12 @@ def numpy_loss(task, network, weights):
             P = np.exp(S) / np.exp(S).sum(axis=0)
             for r in range(network.values):
                 b, tied = weights["bias"][h, r], network.tie_values
-                w = (-1) ** h * weights["w"][0, r] if tied else weights["w"][h, r]
+                if network.value_neurons:
+                    w = sum(
+                        (-1) ** j * each @ weights["W_V"][h, r] for j, each in enumerate(weights["value_neurons"][h, r])
+                    )
+                else:
+                    w = (-1) ** h * weights["w"][0, r] if tied else weights["w"][h, r]
                 z = b + w @ X @ P  # (L,) one for each query
                 on = (
                     pooled(act(z))
@@ -254,6 +260,19 @@ def test_flow_is_the_limit_of_descent(options):
         assert flow.certificate["relative_drift_tr_C2"] < 1e-9
 
 
+def test_a_value_product_conserves_its_balance():
+    """tr Γ⁻¹G_V − N/m₁, in which W_V and the neurons behind it take part; and at infinite width it starts from w = 0."""
+    network = network_of(OPTIONS["value product"], mf.Transformer(width=5, omega=0.5, seed=3))
+    data = mf.train(COHERENT, network, mf.GradientFlow(until=8.0, save_at=[4.0, 8.0])).dataset
+    balance = np.trace(data.G_V.values @ np.linalg.inv(G), axis1=-2, axis2=-1) - data.N.values / 2
+    assert np.ptp(data.N.values) > 0.1
+    np.testing.assert_allclose(balance - balance[0], 0, atol=1e-8)
+    limit = mf.train(mf.Mixture(2), replace(network, width=math.inf), METHOD).dataset
+    assert np.abs(limit.w[0]).max() == 0
+    np.testing.assert_allclose(limit.N[0], 0.16)
+    np.testing.assert_array_equal(limit.G_V.values[0, 0], 0.25 * np.eye(4))
+
+
 @pytest.mark.parametrize("options", [{"shared_attention": True}, {"activation": "linear"}])
 def test_mean_field_traps(options):
     """Shared attention and linear output keep A_cv = 0 for ever at infinite width: they never learn the hard samples."""
@@ -367,6 +386,8 @@ def test_a_saved_run_gives_back_its_network_and_goes_on(tmp_path, model):
         (lambda: mf.Transformer(initialisation="standard"), "grow like .width; set scaled_scores"),
         (lambda: mf.Transformer(train_bias=1), "train_bias = 1: expected True or False"),
         (lambda: replace(BASE, tie_values=True, heads=4), "heads = 4 with tie_values"),
+        (lambda: replace(BASE, tie_values=True, value_neurons=4), "value_neurons = 4 with tie_values"),
+        (lambda: mf.Transformer(value_neurons=4, values=2, value_scale=0.1), "values = 2 with value_neurons at infinite"),
         (lambda: mf.train(mf.Mixture(2), BASE, mf.GradientFlow(until=1), model="full"), "no gradient flow"),
         (lambda: mf.train(mf.variants.multiclass(2), mf.Transformer(heads=4)), "softmax loss has one head for each class"),
         (lambda: mf.train(mf.Mixture(30), mf.Transformer(heads=4)), "atoms, above the limit"),

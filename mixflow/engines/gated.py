@@ -14,7 +14,7 @@ A gate with r > 0 pushes its own neuron off and can slide; a gate with r < 0 pus
 """
 
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import lru_cache, partial
 
 import numpy as np
 
@@ -23,9 +23,11 @@ from ..filippov import Field, solve
 from ..filippov.field import RIDGE, Evaluation, padded
 from ..jaxed import in_float64, jit
 from ..jaxed import jax as configured
+from .gram_families import BASE
+from .gram_update import Algebra, slope, slopes
 
 SMALL = 4096  # multiplications in one matrix product
-MATRICES = ("A", "G_K", "G_Q")
+HIDDEN = ("G_K", "G_Q", "G_V", "N")  # parts of a state that the loss does not see
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -35,7 +37,7 @@ class GatedField:
     surface    surface(numpy or jax.numpy, constants, parts) -> z (..., g); part of the compilation key
     loss_of    loss_of(numpy or jax.numpy, constants, on (..., g), parts) -> (...) the loss; likewise
     constants  what these read, with metric_w, rate_others, rate (a,) and Gamma (or None for identity)
-    shapes     {name: shape} of the parts of a state, in order: w, others, A and perhaps G_K, G_Q
+    shapes     {name: shape} of the parts of a state, in order: w, others, A and perhaps G_K, G_Q, G_V, N
     y0         the start
     gate_names g pairs (head, atom)
     loss_weight  factor from what `loss_of` gives to the loss
@@ -199,7 +201,7 @@ def _evaluation(surface, loss_of, shapes):
     jax = configured()
     jnp = jax.numpy
     names = [name for name, _ in shapes]
-    trained = [name for name in names if name not in ("G_K", "G_Q")]
+    trained = [name for name in names if name not in HIDDEN]
     width = sum(
         int(np.prod(shape, dtype=int)) for name, shape in shapes if name in trained
     )  # of what z and the loss see
@@ -223,17 +225,17 @@ def _evaluation(surface, loss_of, shapes):
         r, direct = jax.grad(lambda on, parts: loss_of(jnp, c, on, parts), argnums=(0, 1))(active, parts)
         s = len(index)
         if s == 0:
-            slope = jax.tree.map(jnp.add, pull_back(r * gates)[0], direct)
-            return Evaluation(_move(c, y, slope, shapes), jnp.zeros(0), at, jnp.zeros(0), jnp.zeros((0, 0)), r[:0])
+            down = jax.tree.map(jnp.add, pull_back(r * gates)[0], direct)
+            return Evaluation(_move(c, y, down, shapes), jnp.zeros(0), at, jnp.zeros(0), jnp.zeros((0, 0)), r[:0])
         # Row 0 is the gradient under the given gates, the others ∇z of the chosen gates: one batch, compiled once.
         rows = jnp.concatenate([(r * gates)[None], real[:, None] * (index[:, None] == jnp.arange(len(r)))])
-        (slopes,) = jax.vmap(pull_back)(rows)
-        J = jax.vmap(flat)(slopes)[1:]
+        (downs,) = jax.vmap(pull_back)(rows)
+        J = jax.vmap(flat)(downs)[1:]
         first = jnp.arange(s + 1) == 0
-        slopes = {
-            name: x + jnp.where(first.reshape(-1, *[1] * (x.ndim - 1)), direct[name], 0.0) for name, x in slopes.items()
+        downs = {
+            name: x + jnp.where(first.reshape(-1, *[1] * (x.ndim - 1)), direct[name], 0.0) for name, x in downs.items()
         }
-        moves = jax.vmap(lambda slope: _move(c, y, slope, shapes))(slopes)
+        moves = jax.vmap(lambda down: _move(c, y, down, shapes))(downs)
         products = jnp.sum(moves[:, None, :width] * J, axis=-1)
         v, N = products[0], -products[1:]
         N = (N + N.T) / 2
@@ -253,25 +255,31 @@ def _evaluation(surface, loss_of, shapes):
     return surface_of, evaluate, jit(evaluate, quick=True), velocity
 
 
-def _move(c, y, slope, shapes):
+def _move(c, y, down, shapes):
     """y' from the loss gradient: the lines of §3 (and of §8 for Γ ≠ I); a rate of 0 freezes its part."""
-    jnp, parts = configured().numpy, _split(y, shapes)
-    g = c["rate"][:, None, None] * slope["A"]
-    Gg, gG = (g, g) if c["Gamma"] is None else (c["Gamma"] @ g, g @ c["Gamma"])
-    moved = {"w": jnp.sum(c["metric_w"] * slope["w"].ravel(), axis=-1)}
-    for name in slope:
-        if name not in ("w", "A"):
-            moved[name] = c["rate_others"] * slope[name]
-    if "G_K" not in parts:  # the scores themselves are trained
-        moved["A"] = Gg if c["Gamma"] is None else Gg @ c["Gamma"]
+    jnp, parts, Gamma = configured().numpy, _split(y, shapes), c["Gamma"]
+    algebra = Algebra(partial(product, jnp), jnp.matrix_transpose)
+    moved = {name: c["rate_others"] * x for name, x in down.items() if name not in ("w", "A")}
+
+    def left(_, h):
+        return h if Gamma is None else Gamma @ h
+
+    def right(h, _):
+        return h if Gamma is None else h @ Gamma
+
+    if "G_V" in parts:  # w is a product: [W_V | Σ_j a_j w_j]
+        S = {(0, 0): parts["G_V"], (0, 1): parts["w"][..., None], (1, 1): parts["N"][..., None, None]}
+        h = c["rate_others"] * down["w"][..., None]
+        rise = slope(S, {(0, 1): (c["value_neurons"] * h, False), (1, 0): (left(0, h), True)}, algebra)
+        moved |= {"G_V": rise[0, 0], "w": rise[0, 1], "N": rise[1, 1]}
     else:
-        A, G_K, G_Q = (parts[name] for name in MATRICES)
-
-        def T(X):
-            return jnp.swapaxes(X, -1, -2)
-
-        dK, dQ = product(jnp, Gg, T(A)), product(jnp, T(A), gG)
-        moved |= {"A": product(jnp, G_K, gG) + product(jnp, Gg, G_Q), "G_K": dK + T(dK), "G_Q": dQ + T(dQ)}
+        moved["w"] = jnp.sum(c["metric_w"] * down["w"].ravel(), axis=-1)
+    g = c["rate"][:, None, None] * down["A"]
+    if "G_K" not in parts:  # the scores themselves are trained
+        moved["A"] = left(0, right(g, 0))
+    else:
+        rise = slope({pair: parts[name] for pair, name in BASE.items()}, slopes({(0, 1): g}, left, right), algebra)
+        moved |= {name: rise[pair] for pair, name in BASE.items()}
     return -jnp.concatenate([moved[name].ravel() for name, _ in shapes])
 
 

@@ -12,7 +12,7 @@ from ..networks.transformer import start
 from . import loss as losses
 from .attention_tables import Tables
 from .base import Engine, besides, no_closure
-from .gram_families import Attention
+from .gram_families import Attention, Values
 from .gram_field import gram_field
 from .gram_rule import Rule
 from .gram_update import Algebra, inverse_length
@@ -21,6 +21,8 @@ from .minibatch import Minibatches
 from .series import resumed, series
 
 TYPES = 1024  # token types up to which tables serve; a table of scores has the square of it in entries, for each lane
+
+OF_VALUES = ("w", "bias", "read_out", "G_V", "N", "value_memory")  # parts of a state with axes (head, value)
 
 
 class Gram(Engine):
@@ -47,7 +49,8 @@ class Gram(Engine):
         self.kernel = Tables(self.population, *asking(network, self.population))
         self.batches = Minibatches(self.population.probabilities, method.inner)
         self.rule = Rule(besides(method))
-        self.families = [] if network.direct else [Attention(self.orthonormal)]
+        self.attention = None if network.direct else Attention(self.orthonormal)
+        self.values = None if network.value_neurons is None else Values(self.orthonormal, self.vectors)
 
     @classmethod
     def objection(cls, task, network, method):
@@ -66,7 +69,7 @@ class Gram(Engine):
         """What the compiled program depends on; probabilities, Γ, learning rate and bias are arguments of it."""
         task, network = self.population, self.network
         arrays = (task.token_feature, task.token_coefficient, task.count, task.labels, *asking(network, task))
-        options = (network.tie_values, network.direct, network.train_bias, network.offset)
+        options = (network.tie_values, network.direct, network.train_bias, network.offset, self.values is None)
         return (
             self.name,
             self.readout,
@@ -85,12 +88,9 @@ class Gram(Engine):
         return self._at_rest(start(network, self.population))
 
     def _at_rest(self, state):
-        return state | self.rule.velocities(self._direct, self.families, state)
-
-    @property
-    def _direct(self):
-        """Names of what is trained directly, not through inner products."""
-        return ["w", *self._trained, *(["A"] if self.network.direct else [])]
+        families = {"w": self.values, "A": self.attention}
+        direct = [*self._trained, *(name for name, family in families.items() if family is None)]
+        return state | self.rule.velocities(direct, filter(None, families.values()), state)
 
     def parameters(self, networks, eta_w, eta_A):
         """Arrays the step reads besides the state, for `LANES` runs; a rate of zero freezes that part of the model."""
@@ -99,6 +99,8 @@ class Gram(Engine):
             "bias": np.array([network.bias for network in networks]),
             **self.rule.parameters(eta_w, eta_A, score_rate),
         }
+        if self.values is not None:
+            lanes["value_neurons"] = np.array([float(network.value_neurons) for network in networks])
         gram = {} if self.orthonormal else {"gram": self.population.gram}
         tiled = {name: np.tile(x, self.attentions) for name, x in lanes.items()}
         return {**self.batches.parameters(networks), **gram, **tiled}
@@ -111,7 +113,7 @@ class Gram(Engine):
         x, name = np.stack(values, axis=-1), name.removesuffix("_velocity")  # lanes last
         if name == "offset":
             return x
-        if name in ("w", "bias", "read_out"):
+        if name in OF_VALUES:
             x = x.reshape(self.attentions, self.vectors, *x.shape[2:])
         return np.moveaxis(x, 0, -2).reshape(*x.shape[1:-1], -1)
 
@@ -124,7 +126,7 @@ class Gram(Engine):
         if name == "offset":
             return x[..., lane]
         x = np.stack([x[..., i] for i in range(lane, x.shape[-1], LANES)], axis=1)  # (saves, a, …)
-        if name in ("w", "bias", "read_out"):
+        if name in OF_VALUES:
             return x.reshape(len(x), self.heads, -1, *x.shape[3:])
         return x
 
@@ -141,16 +143,18 @@ class Gram(Engine):
         if self.rule.normalises:
             scale = inverse_length(self._squared_length(state, parameters, g_w, g, g_others, algebra))
             rate_w, rate_A = scale * rate_w, scale * rate_A
-        h = stage(lambda rate, g: rate * g, rate_A, g)
-        h_w = jax().numpy.stack([self._by_gram(rate_w * each, parameters) for each in g_w])
-        new = self.rule.directly("w", state, h_w, parameters)
+        new = {}
         for name, slope in g_others.items():
             new |= self.rule.directly(name, state, rate_w[: slope.shape[-1]] * slope, parameters)
-        for family in self.families:
-            new |= self.rule.products(family, state, h, parameters, algebra)
-        if self.network.direct:
-            new |= self.rule.directly("A", state, self._both_by_gram(h, parameters, stage), parameters)
-        return new
+        h, h_w = stage(lambda rate, g: rate * g, rate_A, g), [rate_w * each for each in g_w]
+        if self.values is None:
+            h_w = jax().numpy.stack([self._by_gram(each, parameters) for each in h_w])
+            new |= self.rule.directly("w", state, h_w, parameters)
+        else:
+            new |= self.rule.products(self.values, state, jax().numpy.stack(h_w), parameters, algebra)
+        if self.attention is None:
+            return new | self.rule.directly("A", state, self._both_by_gram(h, parameters, stage), parameters)
+        return new | self.rule.products(self.attention, state, h, parameters, algebra)
 
     def _by_gram(self, x, parameters):
         """Γ x of a vector over features (F, lanes)."""
@@ -166,13 +170,16 @@ class Gram(Engine):
     def _squared_length(self, state, parameters, g_w, g, g_others, algebra):
         """The squared length of the gradient of all weights that move (docs/mathematics.md §13), alike for all attentions."""
         jnp = jax().numpy
-        values = sum(jnp.sum(each * self._by_gram(each, parameters), axis=0) for each in g_w)
+        if self.values is None:
+            values = sum(jnp.sum(each * self._by_gram(each, parameters), axis=0) for each in g_w)
+        else:
+            values = self.values.squares(state, jnp.stack(g_w), parameters, algebra)
         values = values / 2 if self.network.tie_values else values  # one vector serves both heads
         values = values + sum(jnp.sum(g_others[name] ** 2, axis=0) for name in ("bias", "read_out") if name in g_others)
-        if self.network.direct:
+        if self.attention is None:
             scores = jnp.sum(g * self._both_by_gram(g, parameters, algebra.stage), axis=(0, 1))
         else:
-            scores = sum(family.squares(state, g, parameters, algebra) for family in self.families)
+            scores = self.attention.squares(state, g, parameters, algebra)
         moves = parameters["moves_w"]
         total = (moves * values + parameters["moves_A"] * scores).reshape(self.attentions, LANES).sum(axis=0)
         if "offset" in g_others:

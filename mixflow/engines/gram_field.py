@@ -40,8 +40,9 @@ def gram_field(task, network, *, train_w=True, train_attention=True):
         "rate_others": 1.0 * train_w,
         "rate": np.full(len(state["A"]), network.score_rate(task) * train_attention),
         "Gamma": None if identity else task.gram,
+        "value_neurons": float(network.value_neurons or 0),
     }
-    order = ["w", *(name for name in ("bias", "read_out", "offset") if name in state), "A", "G_K", "G_Q"]
+    order = ["w", *(name for name in ("bias", "read_out", "offset") if name in state), "A", "G_K", "G_Q", "G_V", "N"]
     shapes = {name: np.shape(state[name]) for name in order if name in state}
     surface, loss_of = _functions(readout, H, task.loss)
     names = tuple(zip(atom, query)) if readout.before else [(a, None) for a in range(n)]

@@ -67,12 +67,17 @@ class Rule:
         S, X = family.blocks(state), family.turns(h, parameters, algebra)
         if not (self.remembers or self.decays):
             return family.state(descend(S, X, algebra))
-        n = S[0, 0].shape[-1]
-        eta, decay, momentum = (parameters[name][:n] for name in (family.step, "weight_decay", "momentum"))
+        lanes = S[0, 0].shape[-1]
+        eta, decay, momentum = (_fit(parameters[name], lanes) for name in (family.step, "weight_decay", "momentum"))
         if not self.remembers:
             return family.state(descend(S, X, algebra, shrink=1 - eta * decay))
         sizes = [S[i, i].shape[0] for i in range(1 + max(j for _, j in S))]
         X = joined({pair: algebra.turned(entry) for pair, entry in X.items()}, sizes, algebra)
         S = joined(S, sizes, algebra)
-        S, memory = remember(S, state[family.memory], X, algebra, momentum, decay, eta)
-        return family.state(parted(S, sizes)) | {family.memory: jax().numpy.stack(memory)}
+        S, memory = remember(S, family.recall(state[family.memory]), X, algebra, momentum, decay, eta)
+        return family.state(parted(S, sizes)) | {family.memory: family.keep(jax().numpy.stack(memory))}
+
+
+def _fit(x, lanes):
+    """Numbers of all lanes, for a family with more or fewer of them side by side."""
+    return jax().numpy.tile(x, -(-lanes // len(x)))[:lanes]

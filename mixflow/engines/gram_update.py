@@ -47,11 +47,7 @@ class Algebra(NamedTuple):
 
 def descend(S, X, algebra, shrink=None):
     """The blocks of S after a step; `shrink` is c, 1 if not given."""
-    parts = sorted({i for i, _ in S})
-    Y = {
-        (i, j): algebra.summed([(_entry(S, i, k), X[k, j]) for k in parts if (k, j) in X]) for i in parts for j in parts
-    }
-    T = algebra.transpose
+    parts, Y, T = sorted({i for i, _ in S}), _turned(S, X, algebra), algebra.transpose
 
     def moved(S, Y, Y_turned):
         return S - (Y + T(Y_turned)) if shrink is None else shrink**2 * S - shrink * (Y + T(Y_turned))
@@ -61,6 +57,20 @@ def descend(S, X, algebra, shrink=None):
             [((Y[k, i], True), X[k, j]) for k in parts if (k, j) in X], moved, S[i, j], Y[i, j], Y[j, i]
         )
         for i, j in S
+    }
+
+
+def slope(S, X, algebra):
+    """Y + Yᵀ by blocks: what flows away from S per unit of time."""
+    Y = _turned(S, X, algebra)
+    return {(i, j): Y[i, j] + algebra.transpose(Y[j, i]) for i, j in S}
+
+
+def _turned(S, X, algebra):
+    """Y = S X by blocks."""
+    parts = sorted({i for i, _ in S})
+    return {
+        (i, j): algebra.summed([(_entry(S, i, k), X[k, j]) for k in parts if (k, j) in X]) for i in parts for j in parts
     }
 
 
@@ -78,12 +88,9 @@ def remember(S, memory, X, algebra, momentum, weight_decay, eta):
 
 
 def squared_length(S, H, X, algebra):
-    """|∂L/∂B|² = Σ H ∘ (S H Γ̂), summed over entries: with the blocks of H above the diagonal, X = H Γ̂."""
-    parts, total = sorted({i for i, _ in S}), 0.0
-    for j, k in X:
-        Y = algebra.summed([(_entry(S, j, i), X[i, k]) for i in parts if (i, k) in X])
-        total = total + (Y * (H[j, k] if (j, k) in H else algebra.transpose(H[k, j]))).sum(axis=(0, 1))
-    return total
+    """|∂L/∂B|² = Σ H ∘ (S X), summed over entries; H by its blocks with i ≤ j, X = H Γ̂."""
+    Y = _turned(S, X, algebra)
+    return sum((Y[pair] * algebra.turned(_entry(H, *pair))).sum(axis=(0, 1)) for pair in X)
 
 
 def slopes(H, left, right):

@@ -2,7 +2,8 @@
 w, A, … between features.
 
 A history has time first: w (time, H, r, F), A, G_K, G_Q (time, a, F, F), and bias, read_out (time, H, r), offset (time,) where
-they are trained. Where it records z (time, H, r, n) itself, that is taken.
+they are trained, and G_V (time, H, r, F, F), N (time, H, r) where w is a product. Where it
+records z (time, H, r, n) itself, that is taken.
 """
 
 import numpy as np
@@ -14,7 +15,7 @@ from . import loss as losses
 from .forward import preactivation, readings
 
 MATRICES = ("A", "G_K", "G_Q")
-TRAINED = ("bias", "read_out", "offset")
+BESIDE = ("bias", "read_out", "offset", "G_V", "N")  # what a state may have beside w and the attention
 
 
 def series(task, network, history):
@@ -51,11 +52,11 @@ def states(population, network, history):
             X = history[name]
             X = np.broadcast_to(X, (len(X), H, *X.shape[2:])) if network.shared_attention else X
             found[name] = (("time", "head", "key", "query"), X)
-    dims = {"bias": ("time", "head", *value), "read_out": ("time", "head", *value), "offset": ("time",)}
-    for name in TRAINED:
+    for name in BESIDE:
         if name in history:
             x = history[name] if name == "offset" else _squeezed(network, history[name])
-            found[name] = (dims[name], x)
+            dims = {"offset": ("time",), "G_V": ("time", "head", *value, "key", "query")}
+            found[name] = (dims.get(name, ("time", "head", *value)), x)
     return found
 
 
@@ -111,12 +112,12 @@ def resumed(dataset, network, time=-1):
     at = dataset.isel(time=time)
     one = network.values == 1
     state = {}
-    for name in ("w", *MATRICES, *TRAINED):
+    for name in ("w", *MATRICES, *BESIDE):
         if name in at:
             x = at[name].values
             if name in MATRICES and network.shared_attention:
                 x = x[:1]
-            state[name] = x[:, None] if one and name in ("w", "bias", "read_out") else x
+            state[name] = x[:, None] if one and name not in (*MATRICES, "offset") else x
     return state
 
 

@@ -40,6 +40,8 @@ class Vectors(OnTokens):
             return "every sample has kinks of its own where all tokens differ; train task.finite()"
         if network.mean_field and network.standard:
             return "initialisation = 'standard' at infinite width starts from random scores between features; set a finite width"
+        if network.value_neurons is not None:
+            return "value_neurons: it trains w itself; leave it out, or train task.finite()"
         if network.queries == "one":
             return "queries = 'one': the task does not say which token asks; use 'mean' or 'sum'"
         if (d := task.tokens.dimension) > COORDINATES:

@@ -43,6 +43,8 @@ class Transformer(Spec, section="transformer", kind="transformer"):
     activate          "after" the queries are averaged, or "before": a neuron for what each query reads
     values            r values in each head, each with a neuron of its own, and a trained read-out u, from 1/√r
     value_scale       initial w: entries N(0, value_scale²) instead of 0
+    value_neurons     m₁: w is a product, W_Vᵀ Σ_j ± w_j, of a trained W_V (m × d), which starts as W_K does, and m₁ trained
+                      neurons w_j with alternating signs, whose sum starts with the length value_scale. Not given: w is trained
     train_bias        b is trained; one for each neuron
     offset            F − θ with θ trained from 0: what lets one head answer "−"
     scaled_scores     scores divided by √m
@@ -72,30 +74,47 @@ class Transformer(Spec, section="transformer", kind="transformer"):
     activate: str = setting("after", _choice("after", "before"))
     values: int = setting(1, partial(whole, most=VALUE_LIMIT))
     value_scale: float = setting(0.0, partial(real, least=0, most=1e6))
+    value_neurons: int | None = setting(None, partial(whole, most=WIDTH_LIMIT))
     train_bias: bool = setting(False, flag)
     offset: bool = setting(False, flag)
     scaled_scores: bool = setting(False, flag)
     initialisation: str = setting("paper", _choice("paper", "standard"))
 
     def check(self):
+        for objection in self._objections():
+            if objection is not None:
+                raise SpecError(objection)
+
+    def _objections(self):
+        """Options that do not go together, each in a sentence with the fix."""
         if self.tie_values and self.heads != 2:
-            raise SpecError(
-                f"heads = {self.heads} with tie_values: w_- = -w_+ ties two heads; set heads=2 or untie them."
-            )
+            yield f"heads = {self.heads} with tie_values: w_- = -w_+ ties two heads; set heads=2 or untie them."
+        if self.tie_values and self.value_neurons:
+            yield f"value_neurons = {self.value_neurons} with tie_values: each head has a product of its own; untie them."
         if self.standard and self.value_scale:
-            raise SpecError(
+            yield (
                 f"value_scale = {self.value_scale:g} with initialisation='standard', which draws w from N(0, 1/d): leave "
                 "out value_scale."
             )
         if self.values > 1 and not self.value_scale and not self.standard:
-            raise SpecError(
+            yield (
                 f"values = {self.values} with value_scale = 0: neurons that start alike stay alike; set value_scale, for "
                 "example 0.1."
             )
+        if self.values > 1 and self.value_neurons and self.mean_field:
+            yield (
+                f"values = {self.values} with value_neurons at infinite width, where w = 0: neurons that start alike stay "
+                "alike; set a finite width."
+            )
         if self.standard and self.mean_field and not self.scaled_scores:
-            raise SpecError(
+            yield (
                 "initialisation='standard' with width = inf: scores of entries N(0, 1/d) grow like √width; set "
                 "scaled_scores=True or a finite width."
+            )
+        if self.standard and self.mean_field and self.value_neurons:
+            yield (
+                "initialisation='standard' with value_neurons and width = inf: values of entries N(0, 1/d) grow like "
+                "√width; set a finite width."
             )
 
     @property
@@ -234,23 +253,47 @@ def embedding(task, dimension=None):
 
 
 def draw_weights(transformer, task):
-    """Initial weights by name: w (H, r, d), W_K and W_Q (a, m, d), a = 1 where heads share one attention, else H.
+    """Initial weights by name: W_K and W_Q (a, m, d), a = 1 where heads share one attention, else H; w (H, r, d), or
+    W_V (H, r, m, d) and value_neurons (H, r, m₁, m).
 
     The first F columns are drawn first, so that d > F changes nothing that training can see.
     """
     W_K, W_Q = _keys_and_queries(transformer, task)
-    return {"w": draw_values(transformer, task), "W_K": W_K, "W_Q": W_Q}
+    if transformer.value_neurons is None:
+        return {"w": draw_values(transformer, task), "W_K": W_K, "W_Q": W_Q}
+    return {**_value_product(transformer, task), "W_K": W_K, "W_Q": W_Q}
 
 
 def _keys_and_queries(transformer, task):
-    m, d = transformer.width, len(embedding(task, transformer.dimension))
     attentions = 1 if transformer.shared_attention else len(transformer.heads_for(task))
+    return _rows(transformer, task, (2, attentions), np.random.default_rng(transformer.seed))
+
+
+def _rows(transformer, task, many, rng):
+    """Matrices (*many, m, d) of width m: entries N(0, ω²/m), or N(0, 1/d)."""
+    m, d = transformer.width, len(embedding(task, transformer.dimension))
     F = min(d, len(task.features))
-    rng = np.random.default_rng(transformer.seed)
     scale = 1 / math.sqrt(d) if transformer.standard else transformer.omega / math.sqrt(m)
-    seen = rng.standard_normal((2, attentions, m, F))
-    rest = rng.standard_normal((2, attentions, m, d - F))
+    seen, rest = rng.standard_normal((*many, m, F)), rng.standard_normal((*many, m, d - F))
     return scale * np.concatenate([seen, rest], axis=-1)
+
+
+def _value_product(transformer, task):
+    """W_V and the neurons behind it, each from a stream of its own."""
+    many, m, neurons = (
+        (len(transformer.heads_for(task)), transformer.values),
+        transformer.width,
+        transformer.value_neurons,
+    )
+    scale = 1 / math.sqrt(m) if transformer.standard else transformer.value_scale / math.sqrt(m * neurons)
+    drawn = np.random.default_rng([transformer.seed, 4]).standard_normal((*many, neurons, m))
+    W_V = _rows(transformer, task, many, np.random.default_rng([transformer.seed, 3]))
+    return {"W_V": W_V, "value_neurons": scale * drawn}
+
+
+def neuron_signs(transformer):
+    """a_j = + − + … of the neurons behind W_V."""
+    return np.where(np.arange(transformer.value_neurons) % 2 == 0, 1.0, -1.0)
 
 
 def draw_values(transformer, task):
@@ -263,6 +306,23 @@ def draw_values(transformer, task):
     if transformer.tie_values:
         w[1] = -w[0]
     return w
+
+
+def _start_values(transformer, task, Phi):
+    """w (H, r, F), and where it is a product also G_V (H, r, F, F) and N (H, r), the squared length of Σ_j a_j w_j."""
+    if transformer.value_neurons is None:
+        return {"w": draw_values(transformer, task) @ Phi}
+    if transformer.mean_field:
+        shape, F = (len(transformer.heads_for(task)), transformer.values), len(task.features)
+        G_V = np.broadcast_to(transformer.omega**2 * task.gram, (*shape, F, F)).copy()
+        return {"w": np.zeros((*shape, F)), "G_V": G_V, "N": np.full(shape, transformer.value_scale**2)}
+    drawn = _value_product(transformer, task)
+    V, total = drawn["W_V"] @ Phi, np.einsum("j,hrjm->hrm", neuron_signs(transformer), drawn["value_neurons"])
+    return {
+        "w": np.einsum("hrm,hrmf->hrf", total, V),
+        "G_V": np.einsum("hrmf,hrmg->hrfg", V, V),
+        "N": np.sum(total**2, axis=-1),
+    }
 
 
 def others(transformer, task):
@@ -279,11 +339,13 @@ def others(transformer, task):
 def start(transformer, task):
     """The initial Gram state in feature coordinates: w (H, r, F), A, G_K, G_Q (a, F, F), and `others` (docs/mathematics.md §3).
 
+    Where w is a product there are also G_V (H, r, F, F) and N (H, r).
+
     A holds the scores: where these are divided by √m, so are G_K and G_Q. With directly trained scores there are no G_K and G_Q,
     and A starts as that of the product network.
     """
     Phi = embedding(task, transformer.dimension)
-    state = {"w": draw_values(transformer, task) @ Phi, **others(transformer, task)}
+    state = _start_values(transformer, task, Phi) | others(transformer, task)
     attentions = 1 if transformer.shared_attention else len(transformer.heads_for(task))
     F = len(task.features)
     if not transformer.mean_field:

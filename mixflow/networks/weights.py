@@ -1,8 +1,8 @@
 """Every weight of the one-layer transformer, token by token, in JAX (docs/mathematics.md §2, §13).
 
 H heads, r values in each, a = H or 1 attentions, n atoms of at most L tokens, F features, width m, dimension d. Weights by
-name: w (H, r, d), one vector for both heads where values are tied; W_K and W_Q (a, m, d), or W_KQ (a, d, d); bias (H, r); and
-read_out (H, r), offset () where they are.
+name: w (H, r, d), one vector for both heads where values are tied, or W_V (H, r, m, d) and value_neurons (H, r, m₁, m); W_K and
+W_Q (a, m, d), or W_KQ (a, d, d); bias (H, r); and read_out (H, r), offset () where they are.
 """
 
 import numpy as np
@@ -10,17 +10,18 @@ import numpy as np
 from ..jaxed import jax
 from ..tasks.positions import attend, padded_tokens
 from .readout import ReadOut
-from .transformer import draw_weights, embedding, others
+from .transformer import draw_weights, embedding, neuron_signs, others
 
 
 def start(network, task):
     """Initial weights."""
     drawn = draw_weights(network, task)
     weights = {"bias": np.full((len(network.heads_for(task)), network.values), network.bias), **others(network, task)}
-    weights["w"] = drawn["w"][:1] if network.tie_values else drawn["w"]
+    if network.tie_values:
+        drawn["w"] = drawn["w"][:1]
     if network.attention == "direct":
-        return {**weights, "W_KQ": np.einsum("ami,amj->aij", drawn["W_K"], drawn["W_Q"])}
-    return {**weights, "W_K": drawn["W_K"], "W_Q": drawn["W_Q"]}
+        drawn["W_KQ"] = np.einsum("ami,amj->aij", drawn.pop("W_K"), drawn.pop("W_Q"))
+    return weights | drawn
 
 
 def observe(network, weights, task):
@@ -30,6 +31,9 @@ def observe(network, weights, task):
     if network.train_bias:
         seen["bias"] = weights["bias"]
     seen["w"] = values(network, weights) @ Phi
+    if network.value_neurons is not None:
+        V, total = weights["W_V"] @ Phi, _behind(network, weights)
+        seen |= {"G_V": jnp.einsum("hrmf,hrmg->hrfg", V, V), "N": jnp.sum(total**2, axis=-1)}
     if "W_KQ" in weights:
         return {**seen, "A": scale * (Phi.T @ weights["W_KQ"] @ Phi)}
     K, Q = weights["W_K"] @ Phi, weights["W_Q"] @ Phi  # (a, m, F)
@@ -38,9 +42,17 @@ def observe(network, weights, task):
 
 
 def values(network, weights):
-    """w (H, r, d) of both heads, also where one vector serves them."""
+    """w (H, r, d) of both heads, also where one vector serves them, or where it is a product."""
+    jnp = jax().numpy
+    if network.value_neurons is not None:
+        return jnp.einsum("hrm,hrmd->hrd", _behind(network, weights), weights["W_V"])
     w = weights["w"]
-    return jax().numpy.concatenate([w, -w]) if network.tie_values else w
+    return jnp.concatenate([w, -w]) if network.tie_values else w
+
+
+def _behind(network, weights):
+    """Σ_j a_j w_j of the neurons behind W_V, (H, r, m)."""
+    return jax().numpy.einsum("j,hrjm->hrm", neuron_signs(network), weights["value_neurons"])
 
 
 def answer(network, weights, task):

@@ -62,7 +62,7 @@ def _repeated(engine, network, method, switches, step, state):
 def _plain(network, found):
     """Arrays by name; a head's only value vector has no axis of its own, and tied values are written out for both heads."""
     found = {name: np.asarray(x) for name, x in found.items() if name not in network.frozen_weights}
-    if network.no_closure is None and found["w"].ndim == 3:
+    if network.no_closure is None and "w" in found and found["w"].ndim == 3:
         w = np.concatenate([found["w"], -found["w"]]) if network.tie_values else found["w"]
         found["w"] = w[:, 0] if network.values == 1 else w
     return {name: found[name] for name in sorted(found, key=lambda name: (name != "w", name))}
