@@ -1,6 +1,6 @@
 """The fenced blocks of a Markdown page: found, executed in order in one folder, and compared with the output the page shows.
 
-    python   executed; blocks of a page share their names
+    python   executed; blocks of a page share their names; a first line `# name.py` writes it to that file as well
     bash     each line a `mixflow` command, executed in this process
     toml     a sweep's description; a first line `# name.toml` writes it to that file, otherwise it completes the last one
     text     right after an executed block: what that block prints; … stands for anything
@@ -79,6 +79,8 @@ def run_page(page, report):
             out = io.StringIO()
             with contextlib.redirect_stdout(out):
                 if block.language == "python":
+                    if file := re.match(r"# ([\w-]+\.py)\n", block.text):
+                        Path(file[1]).write_text(block.text)
                     exec(compile(block.text, block.place, "exec"), names)
                 else:
                     _shell(block)

@@ -16,7 +16,8 @@ def flags():
             {
                 "action": "append",
                 "metavar": "NAME",
-                "help": f"run only this experiment (repeatable): {_experiments()}; {_optional()} runs only so, or with --full",
+                "help": f"run only this experiment (repeatable): {_experiments()}, or a Python file "
+                f"with an EXPERIMENT; {_optional()} run only so, or with --full",
             },
         ),
         (

@@ -84,6 +84,7 @@ class Experiment:
     answer    Results -> the answer to the question, in words with its numbers
     figures   Results -> list of Picture
     seconds   what quick and full take on two quiet cores, for the first guess of the time left
+    file      where it stands if not in mixflow
     """
 
     name: str
@@ -96,6 +97,7 @@ class Experiment:
     figures: Callable
     answer: Callable
     seconds: tuple = (10.0, 60.0)
+    file: str = ""
 
     def settings(self, full=False):
         """The values of the configuration, JSON-ready."""

@@ -41,7 +41,8 @@ def code_version():
 
 def key_of(experiment, settings):
     """What a stored record must agree on to be used instead of running again."""
-    return hashlib.sha256(json.dumps([experiment.name, settings, code_version()], sort_keys=True).encode()).hexdigest()
+    code = [code_version(), _digest(pathlib.Path(experiment.file)) if experiment.file else ""]
+    return hashlib.sha256(json.dumps([experiment.name, settings, *code], sort_keys=True).encode()).hexdigest()
 
 
 def record_path(folder, name):
@@ -113,7 +114,7 @@ def _header(experiment, settings, full):
         "title": experiment.title,
         "question": experiment.question,
         "section": experiment.section,
-        "command": f"mixflow reproduce --only {experiment.name}" + (" --full" if full else ""),
+        "command": f"mixflow reproduce --only {experiment.file or experiment.name}" + (" --full" if full else ""),
         "settings": settings,
         "reasons": {name: entry.why for name, entry in experiment.config.items()},
         "key": key_of(experiment, settings),

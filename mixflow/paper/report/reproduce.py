@@ -21,7 +21,7 @@ REPORT_VERSION = 2
 def reproduce(folder="results", *, only=(), full=False, changed=None, stream=None):
     """Run what is asked for and write the report into `folder`; returns its content.
 
-    only     names; by default everything if `full`, and everything that is not `OPTIONAL` if not
+    only     names, or Python files with an EXPERIMENT; by default everything if `full`, and what is not `OPTIONAL` if not
     changed  {experiment: {setting: value}} in place of the quick or full values
 
     Experiments finished before in this folder, with the same settings and code, are not run again and are part of the
@@ -29,10 +29,9 @@ def reproduce(folder="results", *, only=(), full=False, changed=None, stream=Non
     """
     folder = make_folder(folder)
     wanted = [experiment(name) for name in only or NAMES if only or full or name not in OPTIONAL]
-    settings = {
-        each.name: {**each.settings(full), **(changed or {}).get(each.name, {})} for each in map(experiment, NAMES)
-    }
-    kept = {name: stored(folder, experiment(name), settings[name]) for name in NAMES}
+    known = {each.name: each for each in [*map(experiment, NAMES), *wanted]}
+    settings = {name: {**each.settings(full), **(changed or {}).get(name, {})} for name, each in known.items()}
+    kept = {name: stored(folder, each, settings[name]) for name, each in known.items()}
     kept = {name: record for name, record in kept.items() if record}
     watch = Watch([each for each in wanted if each.name not in kept], full, sys.stderr if stream is None else stream)
     ran = []
@@ -50,7 +49,7 @@ def reproduce(folder="results", *, only=(), full=False, changed=None, stream=Non
             ) from None
         ran.append(each.name)
         watch.end(each, kept[each.name])
-    report = _report([kept[name] for name in NAMES if name in kept], full, ran)
+    report = _report([kept[name] for name in known if name in kept], full, ran)
     write_report(folder, report)
     return report
 
@@ -164,9 +163,10 @@ CHECK = {name for name in Check.__dataclass_fields__ if name != "facts"}
 
 
 def one_name(text):
-    """An experiment's name, or a SpecError that suggests the nearest."""
-    if text not in NAMES:
-        raise mf.SpecError(f"--only {text}: expected one of {', '.join(NAMES)}{mf.checks.nearest(text, NAMES)}.")
+    """An experiment's name, or a Python file; a SpecError suggests the nearest."""
+    if text not in NAMES and not text.endswith(".py"):
+        names = f"{', '.join(NAMES)}, or a Python file with an EXPERIMENT"
+        raise mf.SpecError(f"--only {text}: expected one of {names}{mf.checks.nearest(text, NAMES)}.")
     return text
 
 

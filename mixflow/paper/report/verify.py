@@ -34,7 +34,9 @@ def verify(path, *, only=(), progress=lambda done, total: None, note=lambda text
         if only and name not in only:
             continue
         if name not in NAMES:
-            raise mf.StoreError(f"the report has an experiment {name!r} this mixflow does not know; update mixflow.")
+            raise mf.StoreError(
+                f"the report has an experiment {name!r} this mixflow does not know; update mixflow, or name others with --only."
+            )
         broken = damaged(folder, record)
         found = f"altered: {', '.join(broken)}" if broken else "intact"
         rows.append(row(name, "files as they were written", "intact", found, 0))
