@@ -30,8 +30,9 @@ from .errors import MixflowError
 # threaded matrix products. The second merges kernels that read the same arrays. The third: LLVM would unroll a loop
 # over 16 lanes into 16 scalar instructions before it looks for vectors. Measured with benchmarks/against_c.py, K = 2 and
 # 8 lanes: 6.2 µs without options, 4.0 with the first, 2.1 with all; the same with JAX 0.10, 0.11 and 0.12.
+WHOLE = "xla_cpu_small_while_loop_byte_threshold"
 BACKEND_OPTIONS = {
-    "xla_cpu_small_while_loop_byte_threshold": "20000000",
+    WHOLE: "20000000",
     "xla_cpu_use_multi_output_fusion": "true",
     "xla_cpu_disable_loop_unrolling": "true",
 }
@@ -46,9 +47,8 @@ QUICK = {"xla_cpu_use_fusion_emitters": False}
 
 PROGRAMS = 64  # compiled programs kept in memory; the page visits about as many settings in an hour
 
-_thread = (
-    threading.local()
-)  # .doors: how many float64() this thread is inside, .settings: theirs; .tuned: inside a `jit` program
+# .doors: how many float64() this thread is inside, .settings: theirs; .tuned: the options of the `jit` program it is in
+_thread = threading.local()
 _lock = threading.RLock()
 _inside = 0  # threads inside a door
 _tuning = 0  # threads inside a `jit` program
@@ -187,17 +187,19 @@ def _leave(reset):
             reset()
 
 
-def jit(function, *, quick=False):
+def jit(function, *, quick=False, whole=True):
     """`jax.jit(function)`, compiled with the options of this file that this JAX accepts.
 
     quick  for programs that are compiled often and run briefly
+    whole  whether a small loop becomes one function: not where its kernels are long, for then what several of them read is
+           computed again in each
     """
     program = jax().jit(function, compiler_options=dict(_accepted(quick)))
 
     @functools.wraps(function)
     def run(*arguments):
         jax()  # a program kept from an earlier call may be traced for new shapes only now: in float64 then, too
-        with _tuned():
+        with _tuned(whole):
             return program(*arguments)
 
     return run
@@ -248,26 +250,26 @@ def _accepted(quick):
 
 
 @contextlib.contextmanager
-def _tuned():
-    """Inside, what this thread compiles has BACKEND_OPTIONS.
+def _tuned(whole=True):
+    """Inside, what this thread compiles has BACKEND_OPTIONS, the one for whole loops if asked for.
 
     `jax.jit` takes the simple options of XLA but not this map, and XLA_FLAGS would hold for the user's programs too. So while
     a program of ours runs, JAX's function that makes compile options is replaced by one that adds them for our thread.
     """
     global _tuning
     replacement = _extended()
-    if replacement is None or getattr(_thread, "tuned", False):
+    if replacement is None or getattr(_thread, "tuned", ()):
         yield
         return
     compiler, original, extended = replacement
     with _lock:
         _tuning += 1
         compiler.get_compile_options = extended
-    _thread.tuned = True
+    _thread.tuned = tuple(name for name in BACKEND_OPTIONS if whole or name != WHOLE)
     try:
         yield
     finally:
-        _thread.tuned = False
+        _thread.tuned = ()
         with _lock:
             _tuning -= 1
             if not _tuning:
@@ -284,13 +286,13 @@ def _extended():
     except (ImportError, AttributeError):
         return None
 
-    def added(options):
+    def added(options, names):
         serialised = options.SerializeAsString()
         # A message that ends with more of one of its fields is that message with the field merged. 3 and 3 are the build
         # options and the debug options within; 500 is the map of backend options, pairs of key 1 and value 2.
         entries = [
-            _field(500, _field(1, name.encode()) + _field(2, value.encode()))
-            for name, value in BACKEND_OPTIONS.items()
+            _field(500, _field(1, name.encode()) + _field(2, BACKEND_OPTIONS[name].encode()))
+            for name in names
             if name.encode() not in serialised  # set by the user in XLA_FLAGS: left alone
         ]
         overrides = options.env_option_overrides
@@ -300,10 +302,11 @@ def _extended():
 
     def extended(*arguments, **keywords):
         options = original(*arguments, **keywords)
-        return added(options) if getattr(_thread, "tuned", False) else options
+        names = getattr(_thread, "tuned", ())
+        return added(options, names) if names else options
 
     try:
-        understood = added(options_type()).SerializeAsString()
+        understood = added(options_type(), BACKEND_OPTIONS).SerializeAsString()
     except Exception:  # whatever a later JAX raises here: without the options programs are slower and as right
         return None
     if not all(name.encode() in understood for name in BACKEND_OPTIONS):

@@ -36,7 +36,7 @@ def test_symmetric_scaling_reports_an_exponent():
     done = run("symmetric_scaling.py", "--points", "2", "--steps", "2", "--repeats", "1", "--json")
     assert done.returncode == 0, done.stderr
     result = json.loads(done.stdout)
-    assert result["classes"] == [100, 1000]
+    assert result["classes"] == [100, 10_000]
     assert len(result["us_per_step"]) == 2
 
 

@@ -9,6 +9,8 @@ from hypothesis import strategies as st
 from twin import full_descent, twin_descent
 
 import mixflow as mf
+from mixflow.engines import symmetric
+from mixflow.engines.symmetric import Symmetric
 
 STATE = ("w", "A", "G_K", "G_Q")
 
@@ -186,3 +188,16 @@ def test_width_tends_to_mean_field_at_rate_one_half():
         distance.append(np.sqrt(np.mean((data.A.values[:, -1] - limit.A.values[-1]) ** 2)))
     slope = np.polyfit(np.log(widths), np.log(distance), 1)[0]
     assert slope == pytest.approx(-0.5, abs=0.1)
+
+
+def test_atom_types_that_weigh_nothing_change_nothing(monkeypatch):
+    """A run of many classes with every one of its K types against one that leaves out those of probability below 10⁻⁴⁰."""
+    method = mf.GradientDescent(200.0, 400, save_every=100)
+    kept = mf.train(mf.Mixture(400), mf.Transformer(), method).dataset
+    assert Symmetric(mf.Mixture(400), mf.Transformer(), method).room < 300
+    monkeypatch.setattr(symmetric, "NEGLIGIBLE", 0.0)
+    whole = mf.train(mf.Mixture(400), mf.Transformer(), method).dataset
+    assert Symmetric(mf.Mixture(400), mf.Transformer(), method).room > 400
+    assert abs(float(whole.w_sector[-1, 1])) > 0.1  # it has moved
+    for name in ("w_sector", "A_sector", "G_K_sector", "loss"):
+        np.testing.assert_allclose(kept[name], whole[name], rtol=1e-12, atol=1e-15)

@@ -18,6 +18,7 @@ class Engine(ABC):
 
     name: str  # what `model=` calls it and a dataset records
     lanes = 1
+    whole = True  # whether its loop is best compiled into one function (jaxed.jit)
     vectors_only = False  # whether it is for tasks whose tokens are vectors of their own
 
     def __init__(self, task, network, method):

@@ -1,4 +1,4 @@
-"""The mean-field transformer on the uniform mixture, any K, in 22 numbers and O(K) work a step (docs/mathematics.md §4)."""
+"""The mean-field transformer on the uniform mixture, any K, in 22 numbers and O(√K) work a step (docs/mathematics.md §4)."""
 
 import numpy as np
 
@@ -11,6 +11,8 @@ from .gram_update import Algebra, descend
 from .lanes import LANES, exp, logistic, product, transpose
 from .series import MATRICES, series
 
+WHOLE = 16  # atom types up to which its loop is one function; beyond, separate kernels are up to four times faster
+NEGLIGIBLE = 1e-40  # probability below which an atom type changes no digit of a step (docs/mathematics.md §4)
 EXPAND_LIMIT = 6  # classes up to which a run is also written out feature by feature and atom by atom
 STATE = ("w", *MATRICES)
 
@@ -18,8 +20,7 @@ STATE = ("w", *MATRICES)
 class Symmetric(Engine):
     """Gradient descent on head + alone: w (c, v) and, in each sector, 2×2 matrices A, G_K, G_Q over (c, v).
 
-    Classes enter as an argument, so runs of different K share a program as long as they need the same number of
-    atom types, rounded up to a power of two.
+    Classes enter as an argument, so runs of different K share a program as long as they need the same room for atom types.
     """
 
     name = "symmetric"
@@ -27,7 +28,11 @@ class Symmetric(Engine):
 
     def __init__(self, task, network, method):
         super().__init__(task, network, method)
-        self.room = 1 << max(1, (task.classes - 1).bit_length())
+        weight = binomial(task.classes)
+        kept = np.flatnonzero(weight > NEGLIGIBLE)
+        self.first, self.weight = kept[0], weight[kept]
+        self.room = _room(len(kept))
+        self.whole = self.room <= WHOLE
 
     @classmethod
     def objection(cls, task, network, method):
@@ -67,13 +72,13 @@ class Symmetric(Engine):
 
     def parameters(self, networks, eta_w, eta_A):
         """Arrays the step reads besides the state, for `LANES` runs."""
-        weight = np.zeros(self.room)
-        weight[: self.task.classes] = binomial(self.task.classes)
+        weight = np.append(self.weight, np.zeros(self.room - len(self.weight)))
         return {
             "bias": np.array([network.bias for network in networks]),
             "eta_w": np.array(eta_w),
             "eta_A": np.array(eta_A),
             "classes": np.array(float(self.task.classes)),
+            "first": np.array(float(self.first)),
             "weight": weight,
         }
 
@@ -109,7 +114,8 @@ class Symmetric(Engine):
         """∂loss/∂w_+ for one c and one v entry (2, lanes) and g in both sectors (2, 2, 2, lanes)."""
         jnp = jax().numpy
         K = parameters["classes"]
-        n = jnp.minimum(jnp.arange(self.room, dtype=float), K - 1)[:, None]  # (room, 1); spare rows have weight 0
+        n = parameters["first"] + jnp.arange(self.room, dtype=float)
+        n = jnp.minimum(n, K - 1)[:, None]  # (room, 1); spare rows have weight 0
 
         def forward(w, A):
             off = (A[0] - A[1]) / K
@@ -165,6 +171,17 @@ class Symmetric(Engine):
     def resume(self, dataset):
         """The 22 numbers of the last save."""
         return {name: dataset[f"{name}_sector"].values[-1] for name in STATE}
+
+
+def _room(types):
+    """Rows for so many atom types: a power of two for few, then four steps to an octave, so that cost is smooth in K.
+
+    >>> [_room(types) for types in (2, 3, 100, 129, 1000)]
+    [2, 4, 112, 160, 1024]
+    """
+    octave = 1 << max(1, (types - 1).bit_length())
+    step = octave // 8 if octave > 4 * WHOLE else octave
+    return -(-types // step) * step
 
 
 def preactivation(y, n, K, w, D, O, b, xp=None):

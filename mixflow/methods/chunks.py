@@ -115,7 +115,7 @@ def _program(engine):
 
         return lax.fori_loop(0, saves, save, (state, buffers))
 
-    return programs.get(engine.key, lambda: jit(record))
+    return programs.get(engine.key, lambda: jit(record, whole=engine.whole))
 
 
 def _find_divergence(engine, history, before, part, at, stride, record, parameters):
