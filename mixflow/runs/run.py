@@ -139,6 +139,24 @@ class Run:
 
         return weights(self, time)
 
+    def predict(self, atoms, *, time=None, query=None):
+        """The answer F to atoms of one's own, a labelled array: its sign is the label; (head, atom) logits for softmax.
+
+        atoms  a list of atoms, each a list of (feature, coefficient) tokens or a name such as "c1 +v1 -v2"
+        time   a saved time; the last if not given
+        query  for a network with queries="one", the token of each atom that asks
+
+        Raises SpecError for features the task does not have, for a time that was not saved, and for tokens without names.
+
+        >>> import mixflow as mf
+        >>> run = mf.train(mf.Mixture(), mf.Transformer(omega=0.3), mf.GradientDescent(steps=4000))
+        >>> run.predict(["c1 +v1 -v2", "c2 +v1 -v2 -v2"]).values.round(2).tolist()
+        [3.37, -4.04]
+        """
+        from .predict import predict
+
+        return predict(self, atoms, time, query)
+
     def extend(self, steps, *, progress=False):
         """Go on: so many more steps of a descent, or units of time of a flow (`extend`)."""
         from .extend import extend

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from ..checks import real
 from ..engines import choose
 from ..errors import SpecError
 from ..jaxed import in_float64
@@ -25,14 +26,7 @@ def weights(run, time=None):
         raise SpecError(
             "only descent has weights at every save, a flow follows inner products; train by GradientDescent."
         )
-    at = float(data.time[-1]) if time is None else float(time)
-    place = np.flatnonzero(np.isclose(data.time.values, at, rtol=1e-12, atol=1e-12))
-    if not len(place):
-        last = float(data.time[-1])
-        raise SpecError(
-            f"time = {at:g} was not saved: expected one of the run's {len(data.time)} times, up to {last:g}."
-        )
-    step = int(data.step[place[0]])
+    step = int(data.step[saved(run, time)])
     engine = choose(run.task, network, method, "full")
     if step == int(data.step[-1]) and data.attrs["model"] == engine.name:
         return _plain(network, engine.weights(engine.resume(data)))
@@ -40,6 +34,20 @@ def weights(run, time=None):
     if step:
         state = _repeated(engine, network, method, run.switches, step, state)
     return _plain(network, engine.weights(state))
+
+
+def saved(run, time=None):
+    """The place of a saved time among those of the run, the last if not given; SpecError if it was not saved."""
+    times = run.dataset.time.values
+    if time is None:
+        return len(times) - 1
+    place = np.flatnonzero(np.isclose(times, real("time", time), rtol=1e-12, atol=1e-12))
+    if not len(place):
+        near = times[np.abs(times - time).argmin()]
+        raise SpecError(
+            f"time = {time:g} was not saved: expected one of the run's {len(times)} times, the nearest is {near:g}."
+        )
+    return int(place[0])
 
 
 def _repeated(engine, network, method, switches, step, state):

@@ -1,0 +1,87 @@
+"""What the network of a run answers on atoms of the user's own, at any saved time."""
+
+import re
+
+import numpy as np
+
+from ..checks import listed, shown
+from ..engines.series import respond
+from ..errors import SpecError
+from ..jaxed import in_float64
+from ..tasks import FiniteTask
+from ..tasks.symmetry import expand
+from .weights import saved
+
+TOKEN = re.compile(r"([+-]?(?:\d+\.?\d*(?:e[+-]?\d+)?)?)(.+)")
+
+
+@in_float64
+def predict(run, atoms, time=None, query=None):
+    """The answers, a labelled array; see `Run.predict`."""
+    import xarray
+
+    if hasattr(run.task, "tokens"):
+        raise SpecError(
+            "the run's tokens are vectors, not features with names: train run.task.finite() to ask by name."
+        )
+    place = saved(run, time)
+    task, asked = _task(run, atoms, query)
+    answer = _answers(run, task, place)[..., :asked]
+    names = list(task.names[:asked])
+    dims = ("head", "atom") if answer.ndim == 2 else ("atom",)
+    coords = {"atom": names} | ({"head": list(task.heads)} if answer.ndim == 2 else {})
+    attrs = {"long_name": "answer of the network", "time": float(run.dataset.time[place])}
+    return xarray.DataArray(answer, coords, dims, name="answer", attrs=attrs)
+
+
+def _task(run, atoms, query):
+    """The atoms as a FiniteTask on the features of the run's task, and how many they are."""
+    task = run.task
+    population = None if task.unlisted else task.population()
+    features = task.features if population is None else population.features
+    wanted = "a list of atoms, each a list of (feature, coefficient) tokens or a name such as 'c1 +v1 -v2'"
+    made = [_tokens(atom, set(features)) if isinstance(atom, str) else atom for atom in listed("atoms", atoms, wanted)]
+    asked, labels, loss = len(made), [1.0] * len(made), "linear"
+    if population is not None and population.loss == "softmax":
+        # The heads are its classes, and a task must show them all: so its own atoms stand behind those asked for.
+        made, loss = [*made, *population.atoms], "softmax"
+        labels = [0.0] * asked + population.labels.tolist()
+        query = query and [*query, *(population.query or ())]
+    gram = None if population is None else population.gram
+    identifiers = features[: task.classes] if population is None else population.identifiers
+    own = {"gram": gram, "loss": loss, "query": query, "identifiers": identifiers}
+    return FiniteTask(features=features, atoms=made, labels=labels, **own), asked
+
+
+def _tokens(text, features):
+    """The tokens of a name: 'c1 +v1 -0.5v2'."""
+    found = []
+    for each in text.split():
+        sign, name = ("", each) if each in features else TOKEN.fullmatch(each).groups()
+        if name not in features:
+            raise SpecError(f"{shown(text)} names the feature {name!r}: expected some of {shown(sorted(features))}.")
+        found.append((name, float(f"{sign}1" if sign in ("", "+", "-") else sign)))
+    return found
+
+
+def _answers(run, task, place):
+    """F (n,), or logits (C, n), at one save."""
+    network, data = run.transformer, run.dataset
+    if network.no_closure is not None:
+        if place != data.sizes["time"] - 1:
+            raise SpecError(f"a {type(network).__name__} keeps its last weights only: leave out time.")
+        return np.asarray(network.answer(run.engine.resume(data)["weights"], task))
+    now = data.isel(time=[place])
+    if "A" not in data:
+        sectors = {name: now[f"{name}_sector"].values for name in ("w", "A", "G_K", "G_Q")}
+        found = expand({name: x[0] for name, x in sectors.items()}, run.task.classes)
+        history = {"w": found["w"][None, :, None], "A": found["A"][None]}
+    else:
+        several = network.values > 1
+        history = {name: now[name].values for name in ("w", "A", "bias", "read_out", "offset") if name in now}
+        history |= {
+            name: history[name][:, :, None] for name in ("w", "bias", "read_out") if name in history and not several
+        }
+    if network.queries == "one" and task.query is None:
+        raise SpecError("queries = 'one': say which token of each atom asks, for example query=[('c1', 1)].")
+    return respond(task, network, history)[1][0]
