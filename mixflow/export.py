@@ -71,9 +71,9 @@ def tensors(run, time=None):
     """
     weights = {name: np.asarray(x, float) for name, x in run.weights(time).items()}
     network, task = run.transformer, run.task.population()
-    if weights["w"].ndim == 3 and weights["w"].shape[1] == 1:  # one value in each head
+    if "w" in weights and weights["w"].ndim == 3 and weights["w"].shape[1] == 1:  # one value in each head
         weights["w"] = weights["w"][:, 0]
-    weights.setdefault("bias", np.full(len(weights["w"]), float(network.bias)))
+    weights.setdefault("bias", np.full(len(network.heads_for(task)), float(network.bias)))
     return {**weights, "embedding": embedding(task, network.dimension).T}
 
 

@@ -31,6 +31,8 @@ OPTIONS = {
     "sum over queries": {"queries": "sum"},
     "linear": {"activation": "linear"},
     "value product": {"value_neurons": 2},
+    "W_K = W_Q": {"attention": "tied"},
+    "shared keys": {"shared_keys": True, "heads": 3},
     "tied values, shared attention": {"tie_values": True, "shared_attention": True},
     "together": {
         "values": 2, "activate": "before", "queries": "sum", "offset": True, "train_bias": True, "shared_attention": True
@@ -58,11 +60,11 @@ def numpy_loss(task, network, weights):
         F = -float(weights.get("offset", 0.0))
         for h in range(network.heads):
             a = 0 if network.shared_attention else h
-            S = (
-                X.T @ weights["W_KQ"][a] @ X
-                if "W_KQ" in weights
-                else (weights["W_K"][a] @ X).T @ (weights["W_Q"][a] @ X)
-            )
+            if "W_KQ" in weights:
+                S = X.T @ weights["W_KQ"][a] @ X
+            else:
+                W_K = weights["W_K"][0 if network.shared_keys else a]
+                S = (W_K @ X).T @ ((weights["W_Q"][a] if "W_Q" in weights else W_K) @ X)
             S = S / math.sqrt(network.width) if network.scaled_scores else S
             P = np.exp(S) / np.exp(S).sum(axis=0)
             for r in range(network.values):
@@ -144,70 +146,14 @@ def test_every_option_changes_the_run_and_its_first_step_is_right(options, base)
         assert np.isfinite(data.z.values[0].reshape(-1, *data.z.shape[-2:])[0]).sum(axis=1).tolist() == [3, 4, 2, 4]
 
 
-@pytest.mark.parametrize("width", [5, 40])
 @pytest.mark.parametrize("options", OPTIONS.values(), ids=OPTIONS)
-def test_the_reduction_equals_every_weight(options, width):
-    """400 steps with coherent features and unequal classes, more dimensions than features."""
-    network = network_of(options, mf.Transformer(width=width, omega=0.5, seed=3, dimension=6))
+def test_the_reduction_equals_every_weight(options):
+    """400 steps with coherent features and unequal classes, more dimensions than features (wider: benchmarks/options.py)."""
+    network = network_of(options, mf.Transformer(width=5, omega=0.5, seed=3, dimension=6))
     method = mf.GradientDescent(0.1, 400, save_every=200)
     gram, full = (mf.train(COHERENT, network, method, model=model).dataset for model in ("gram", "full"))
     for name in ("w", "A", "z", "margin", "loss"):
         np.testing.assert_allclose(gram[name], full[name], rtol=0, atol=1e-11)
-
-
-TIED, TOGETHER = {"tie_values": True}, OPTIONS["together"]
-# What enters the length of a gradient: a shared vector once, scales of scores, every trained number.
-RULES = [
-    (TIED, {"normalised": True}),
-    ({"scaled_scores": True, "attention": "direct"}, {"weight_decay": 0.05, "normalised": True}),
-    ({"scaled_scores": True}, {"weight_decay": 0.05, "momentum": 0.9}),
-    (TOGETHER, {"normalised": True, "momentum": 0.8, "weight_decay": 0.05}),
-]
-
-
-@pytest.mark.parametrize(("options", "rule"), RULES)
-def test_update_rules_that_close_equal_every_weight(options, rule):
-    """Also with frozen neurons, where the length is that of the attention alone and velocities wait."""
-    network = network_of(options, mf.Transformer(width=5, omega=0.5, seed=3, dimension=6))
-    staged = mf.ThreeStage(mf.GradientDescent(0.02, 60, save_every=30, **rule), 0.4, 0.4, 0.4)
-    gram, full = (mf.train(COHERENT, network, staged, model=model).dataset for model in ("gram", "full"))
-    for name in ("w", "A", "z", "margin", "loss"):
-        np.testing.assert_allclose(gram[name], full[name], rtol=0, atol=1e-11)
-
-
-@pytest.mark.parametrize("options", [TIED, TOGETHER])
-def test_normalised_steps_have_their_length(options):
-    network = network_of(options, mf.Transformer(width=5, omega=0.5, seed=3))
-    method = mf.GradientDescent(0.02, 2, save_every=1, normalised=True)
-    run = mf.train(COHERENT, network, method, model="full")
-    before, after = run.weights(0.02), run.weights()
-    squares = {name: np.sum((after[name] - before[name]) ** 2) for name in before}
-    squares["w"] /= 2 if network.tie_values else 1  # shown for both heads
-    np.testing.assert_allclose(np.sqrt(sum(squares.values())), 0.02, rtol=1e-12)
-
-
-def test_weight_decay_and_momentum_have_their_limits():
-    """Where the loss is flat S shrinks by (1 − ηλ)² a step; momentum β at the rate η (1 − β) follows the same flow."""
-    frozen = {"save_every": 400, "neurons_rate": 0.0}  # w = 0, so no score matters
-    decay = mf.train(mf.Mixture(2), method=mf.GradientDescent(0.1, 400, weight_decay=0.03, **frozen)).dataset
-    np.testing.assert_allclose(decay.G_K[-1], decay.G_K[0] * 0.997**800, rtol=1e-12)
-    plain, heavy = (
-        mf.train(mf.Mixture(2), method=mf.GradientDescent(rate, 400, 400, momentum=beta), model="gram").dataset.w[-1]
-        for rate, beta in ((0.01, 0.0), (0.005, 0.5))
-    )
-    np.testing.assert_allclose(heavy, plain, atol=0.02 * float(plain.max()))
-
-
-def test_a_run_with_momentum_goes_on_bit_for_bit(tmp_path):
-    network = replace(BASE, offset=True, train_bias=True)
-    method = mf.GradientDescent(0.05, 60, save_every=20, momentum=0.9, weight_decay=0.01)
-    run = mf.train(mf.Mixture(2), network, method)
-    longer = mf.train(mf.Mixture(2), network, replace(method, steps=100)).dataset
-    extended = mf.extend(mf.load(run.save(tmp_path / "run.nc")), 40).dataset
-    for name in ("w", "A", "loss", "bias", "offset", "final_attention_memory"):
-        np.testing.assert_array_equal(extended[name], longer[name])
-    rest = mf.train(mf.Mixture(2), network, method, start=mf.train(mf.Mixture(2), network, METHOD)).dataset
-    assert np.isfinite(rest.loss).all()
 
 
 @pytest.mark.parametrize("options", OPTIONS.values(), ids=OPTIONS)
@@ -249,15 +195,15 @@ def test_scaled_scores_at_infinite_width_are_uniform_or_random():
 def test_flow_is_the_limit_of_descent(options):
     """Half the rate, half the error, before and after kinks."""
     network = network_of(options, mf.Transformer(width=5, omega=0.5, seed=3))
-    flow = mf.train(COHERENT, network, mf.GradientFlow(until=8.0, save_at=[8.0]))
+    flow = mf.train(COHERENT, network, mf.GradientFlow(until=8.0, save_at=[4.0, 8.0]))
     errors = []
     for rate in (0.02, 0.01, 0.005):
         data = mf.train(COHERENT, network, mf.GradientDescent(rate, round(8 / rate), save_every=10**6)).dataset
         errors.append(max(np.abs(data[name][-1] - flow.dataset[name][-1]).values.max() for name in ("w", "A")))
     assert errors[-1] < 1e-2
     assert 0.7 < np.log2(errors[0] / errors[2]) / 2 < 1.4
-    if not network.direct:
-        assert flow.certificate["relative_drift_tr_C2"] < 1e-9
+    if not network.direct and network.attention != "tied":  # with W_K = W_Q there is nothing to compare
+        assert 0 < flow.certificate["relative_drift_tr_C2"] < 1e-9
 
 
 def test_a_value_product_conserves_its_balance():
@@ -386,6 +332,8 @@ def test_a_saved_run_gives_back_its_network_and_goes_on(tmp_path, model):
         (lambda: mf.Transformer(initialisation="standard"), "grow like .width; set scaled_scores"),
         (lambda: mf.Transformer(train_bias=1), "train_bias = 1: expected True or False"),
         (lambda: replace(BASE, tie_values=True, heads=4), "heads = 4 with tie_values"),
+        (lambda: replace(BASE, shared_keys=True, attention="tied"), "shared_keys with attention='tied'"),
+        (lambda: mf.Transformer(attention="tied", initialisation="standard", scaled_scores=True), "'tied' and width = inf"),
         (lambda: replace(BASE, tie_values=True, value_neurons=4), "value_neurons = 4 with tie_values"),
         (lambda: mf.Transformer(value_neurons=4, values=2, value_scale=0.1), "values = 2 with value_neurons at infinite"),
         (lambda: mf.train(mf.Mixture(2), BASE, mf.GradientFlow(until=1), model="full"), "no gradient flow"),

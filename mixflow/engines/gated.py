@@ -23,11 +23,11 @@ from ..filippov import Field, solve
 from ..filippov.field import RIDGE, Evaluation, padded
 from ..jaxed import in_float64, jit
 from ..jaxed import jax as configured
-from .gram_families import BASE
-from .gram_update import Algebra, slope, slopes
+from .gram_families import Attention
+from .gram_update import Algebra, slope
 
 SMALL = 4096  # multiplications in one matrix product
-HIDDEN = ("G_K", "G_Q", "G_V", "N")  # parts of a state that the loss does not see
+HIDDEN = ("G_K", "G_Q", "G_QQ", "G_V", "N")  # parts of a state that the loss does not see
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -40,6 +40,7 @@ class GatedField:
     shapes     {name: shape} of the parts of a state, in order: w, others, A and perhaps G_K, G_Q, G_V, N
     y0         the start
     gate_names g pairs (head, atom)
+    attention  what W_K and W_Q are (`gram_families.Attention`), or None where scores are trained directly
     loss_weight  factor from what `loss_of` gives to the loss
     """
 
@@ -49,6 +50,7 @@ class GatedField:
     shapes: dict
     y0: np.ndarray
     gate_names: tuple
+    attention: Attention | None
     loss_weight: float = 1.0
     device: dict = field(init=False, repr=False)  # the constants as device arrays
     functions: tuple = field(init=False, repr=False)  # z, evaluate, evaluate compiled, velocity
@@ -60,7 +62,7 @@ class GatedField:
             object.__setattr__(self, name, value)
 
         put("device", configured().tree.map(configured().numpy.asarray, self.constants))
-        put("functions", _evaluation(self.surface, self.loss_of, tuple(self.shapes.items())))
+        put("functions", _evaluation(self.surface, self.loss_of, tuple(self.shapes.items()), self.attention))
         z, evaluate, _, velocity = self.functions
         checks = self.checks if "G_K" in self.shapes else None
         solved = Field(
@@ -146,19 +148,23 @@ class GatedField:
         def trace(X):
             return np.trace(X, axis1=-2, axis2=-1)
 
-        squares = trace(K @ K), trace(A @ At), trace(Q @ Q)
+        squares, traces = [trace(K @ K), trace(A @ At), trace(Q @ Q)], [trace(K), trace(Q)]
+        if "G_QQ" in p:  # one W_K against all W_Q
+            QQ = inverse @ p["G_QQ"]
+            squares[2] = np.concatenate([squares[2], 2 * trace(QQ @ inverse @ np.swapaxes(p["G_QQ"], -1, -2))], axis=-1)
+            squares, traces = ([x.sum(axis=-1, keepdims=True) for x in each] for each in (squares, traces))
         return {
             "tr C2": squares[0] - 2 * squares[1] + squares[2],
-            "tr C": trace(K) - trace(Q),
+            "tr C": traces[0] - traces[1],
             "size C2": squares[0] + 2 * squares[1] + squares[2],
-            "size C": trace(K) + trace(Q),
+            "size C": traces[0] + traces[1],
         }
 
     def smallest_eigenvalue(self, Y):
         """(...) the smallest eigenvalue of [[G_K, A], [Aᵀ, G_Q]] over attentions; never negative in exact arithmetic."""
         p = self.unpack(Y)
-        At = np.swapaxes(p["A"], -1, -2)
-        top, bottom = np.concatenate([p["G_K"], p["A"]], axis=-1), np.concatenate([At, p["G_Q"]], axis=-1)
+        At, G_K = np.swapaxes(p["A"], -1, -2), np.broadcast_to(p["G_K"], p["A"].shape)
+        top, bottom = np.concatenate([G_K, p["A"]], axis=-1), np.concatenate([At, p["G_Q"]], axis=-1)
         return np.linalg.eigvalsh(np.concatenate([top, bottom], axis=-2))[..., 0].min(axis=-1)
 
 
@@ -196,7 +202,7 @@ def _solve(N, v):
 
 
 @lru_cache(maxsize=64)
-def _evaluation(surface, loss_of, shapes):
+def _evaluation(surface, loss_of, shapes, attention):
     """The functions behind every call of one field; constants are arguments, so tasks of equal shapes share a compilation."""
     jax = configured()
     jnp = jax.numpy
@@ -226,7 +232,9 @@ def _evaluation(surface, loss_of, shapes):
         s = len(index)
         if s == 0:
             down = jax.tree.map(jnp.add, pull_back(r * gates)[0], direct)
-            return Evaluation(_move(c, y, down, shapes), jnp.zeros(0), at, jnp.zeros(0), jnp.zeros((0, 0)), r[:0])
+            return Evaluation(
+                _move(c, y, down, shapes, attention), jnp.zeros(0), at, jnp.zeros(0), jnp.zeros((0, 0)), r[:0]
+            )
         # Row 0 is the gradient under the given gates, the others ∇z of the chosen gates: one batch, compiled once.
         rows = jnp.concatenate([(r * gates)[None], real[:, None] * (index[:, None] == jnp.arange(len(r)))])
         (downs,) = jax.vmap(pull_back)(rows)
@@ -235,7 +243,7 @@ def _evaluation(surface, loss_of, shapes):
         downs = {
             name: x + jnp.where(first.reshape(-1, *[1] * (x.ndim - 1)), direct[name], 0.0) for name, x in downs.items()
         }
-        moves = jax.vmap(lambda down: _move(c, y, down, shapes))(downs)
+        moves = jax.vmap(lambda down: _move(c, y, down, shapes, attention))(downs)
         products = jnp.sum(moves[:, None, :width] * J, axis=-1)
         v, N = products[0], -products[1:]
         N = (N + N.T) / 2
@@ -255,31 +263,24 @@ def _evaluation(surface, loss_of, shapes):
     return surface_of, evaluate, jit(evaluate, quick=True), velocity
 
 
-def _move(c, y, down, shapes):
+def _move(c, y, down, shapes, attention):
     """y' from the loss gradient: the lines of §3 (and of §8 for Γ ≠ I); a rate of 0 freezes its part."""
     jnp, parts, Gamma = configured().numpy, _split(y, shapes), c["Gamma"]
     algebra = Algebra(partial(product, jnp), jnp.matrix_transpose)
     moved = {name: c["rate_others"] * x for name, x in down.items() if name not in ("w", "A")}
-
-    def left(_, h):
-        return h if Gamma is None else Gamma @ h
-
-    def right(h, _):
-        return h if Gamma is None else h @ Gamma
-
     if "G_V" in parts:  # w is a product: [W_V | Σ_j a_j w_j]
         S = {(0, 0): parts["G_V"], (0, 1): parts["w"][..., None], (1, 1): parts["N"][..., None, None]}
         h = c["rate_others"] * down["w"][..., None]
-        rise = slope(S, {(0, 1): (c["value_neurons"] * h, False), (1, 0): (left(0, h), True)}, algebra)
+        left = h if Gamma is None else Gamma @ h
+        rise = slope(S, {(0, 1): (c["value_neurons"] * h, False), (1, 0): (left, True)}, algebra)
         moved |= {"G_V": rise[0, 0], "w": rise[0, 1], "N": rise[1, 1]}
     else:
         moved["w"] = jnp.sum(c["metric_w"] * down["w"].ravel(), axis=-1)
     g = c["rate"][:, None, None] * down["A"]
-    if "G_K" not in parts:  # the scores themselves are trained
-        moved["A"] = left(0, right(g, 0))
+    if attention is None:  # the scores themselves are trained
+        moved["A"] = g if Gamma is None else Gamma @ g @ Gamma
     else:
-        rise = slope({pair: parts[name] for pair, name in BASE.items()}, slopes({(0, 1): g}, left, right), algebra)
-        moved |= {name: rise[pair] for pair, name in BASE.items()}
+        moved |= attention.state(slope(attention.blocks(parts), attention.turns(g, Gamma, algebra), algebra))
     return -jnp.concatenate([moved[name].ravel() for name, _ in shapes])
 
 

@@ -14,7 +14,7 @@ from .attention_tables import Tables
 from .base import Engine, besides, no_closure
 from .gram_families import Attention, Values
 from .gram_field import gram_field
-from .gram_rule import Rule
+from .gram_rule import Rule, gram_of
 from .gram_update import Algebra, inverse_length
 from .lanes import LANES, product, stages, transpose
 from .minibatch import Minibatches
@@ -49,8 +49,8 @@ class Gram(Engine):
         self.kernel = Tables(self.population, *asking(network, self.population))
         self.batches = Minibatches(self.population.probabilities, method.inner)
         self.rule = Rule(besides(method))
-        self.attention = None if network.direct else Attention(self.orthonormal)
-        self.values = None if network.value_neurons is None else Values(self.orthonormal, self.vectors)
+        self.attention = Attention.of(network, self.population, LANES)
+        self.values = None if network.value_neurons is None else Values(self.vectors)
 
     @classmethod
     def objection(cls, task, network, method):
@@ -69,11 +69,12 @@ class Gram(Engine):
         """What the compiled program depends on; probabilities, Γ, learning rate and bias are arguments of it."""
         task, network = self.population, self.network
         arrays = (task.token_feature, task.token_coefficient, task.count, task.labels, *asking(network, task))
-        options = (network.tie_values, network.direct, network.train_bias, network.offset, self.values is None)
+        options = (network.tie_values, network.train_bias, network.offset, self.values is None)
         return (
             self.name,
             self.readout,
             self.attentions,
+            self.attention,
             options,
             self.orthonormal,
             self.rule.key,
@@ -151,40 +152,42 @@ class Gram(Engine):
             h_w = jax().numpy.stack([self._by_gram(each, parameters) for each in h_w])
             new |= self.rule.directly("w", state, h_w, parameters)
         else:
-            new |= self.rule.products(self.values, state, jax().numpy.stack(h_w), parameters, algebra)
+            new |= self.rule.products(
+                self.values, state, (jax().numpy.stack(h_w), parameters["value_neurons"]), parameters, algebra
+            )
         if self.attention is None:
             return new | self.rule.directly("A", state, self._both_by_gram(h, parameters, stage), parameters)
         return new | self.rule.products(self.attention, state, h, parameters, algebra)
 
     def _by_gram(self, x, parameters):
         """Γ x of a vector over features (F, lanes)."""
-        return x if self.orthonormal else product(parameters["gram"][:, :, None], x[:, None])[:, 0]
+        return x if self.orthonormal else product(gram_of(parameters), x[:, None])[:, 0]
 
     def _both_by_gram(self, X, parameters, stage):
         """Γ X Γ of a matrix between features (F, F, lanes)."""
-        if self.orthonormal:
-            return X
-        Γ = parameters["gram"][:, :, None]
-        return stage(product, stage(product, Γ, X), Γ)
+        Γ = gram_of(parameters)
+        return X if Γ is None else stage(product, stage(product, Γ, X), Γ)
 
     def _squared_length(self, state, parameters, g_w, g, g_others, algebra):
         """The squared length of the gradient of all weights that move (docs/mathematics.md §13), alike for all attentions."""
-        jnp = jax().numpy
-        if self.values is None:
-            values = sum(jnp.sum(each * self._by_gram(each, parameters), axis=0) for each in g_w)
+        jnp, Γ = jax().numpy, gram_of(parameters)
+
+        def by_run(moves, squares):
+            return (moves[: len(squares)] * squares).reshape(-1, LANES).sum(axis=0)
+
+        if self.values is not None:
+            squares = self.values.squares(state, (jnp.stack(g_w), parameters["value_neurons"]), Γ, algebra)
         else:
-            values = self.values.squares(state, jnp.stack(g_w), parameters, algebra)
-        values = values / 2 if self.network.tie_values else values  # one vector serves both heads
-        values = values + sum(jnp.sum(g_others[name] ** 2, axis=0) for name in ("bias", "read_out") if name in g_others)
+            squares = sum(jnp.sum(each * self._by_gram(each, parameters), axis=0) for each in g_w)
+            squares = squares / 2 if self.network.tie_values else squares  # one vector serves both heads
+        total = by_run(parameters["moves_w"], squares)
+        for x in g_others.values():
+            total = total + by_run(parameters["moves_w"], jnp.sum(x.reshape(-1, x.shape[-1]) ** 2, axis=0))
         if self.attention is None:
-            scores = jnp.sum(g * self._both_by_gram(g, parameters, algebra.stage), axis=(0, 1))
+            squares = jnp.sum(g * self._both_by_gram(g, parameters, algebra.stage), axis=(0, 1))
         else:
-            scores = self.attention.squares(state, g, parameters, algebra)
-        moves = parameters["moves_w"]
-        total = (moves * values + parameters["moves_A"] * scores).reshape(self.attentions, LANES).sum(axis=0)
-        if "offset" in g_others:
-            total = total + moves[:LANES] * g_others["offset"] ** 2
-        return jnp.tile(total, self.attentions)
+            squares = self.attention.squares(state, g, Γ, algebra)
+        return jnp.tile(total + by_run(parameters["moves_A"], squares), self.attentions)
 
     def gradient(self, stage, state, parameters, weight):
         """∂loss/∂w (F, lanes) of every value vector, g = ∂loss/∂A (F, F, lanes), and ∂loss by what else is trained."""

@@ -1,5 +1,8 @@
 """Weights that share rows and enter the loss as products: which blocks S = BᵀB has, and what turns them (`gram_update`)."""
 
+from dataclasses import dataclass
+from typing import ClassVar
+
 import numpy as np
 
 from ..jaxed import jax
@@ -8,44 +11,95 @@ from .gram_update import slopes, squared_length
 BASE = {(0, 0): "G_K", (0, 1): "A", (1, 1): "G_Q"}  # S of [W_K | W_Q] by the names of its blocks
 
 
+@dataclass(frozen=True)
 class Attention:
-    """[W_K | W_Q] of every attention, on lanes: G_K, A, G_Q."""
+    """[W_K | W_Q] of every attention: G_K, A, G_Q.
 
-    memory, step = "attention_memory", "step_A"
+    tied   W_K = W_Q: there is W_K alone, and S = A
+    heads  that share one W_K: [W_K | W_Q¹ | W_Q² | …], and G_QQ are the products of queries of two heads
+    lanes  numbers of a head where heads lie side by side in the last axis; None: heads are the first axis
+    """
 
-    def __init__(self, orthonormal):
-        self.orthonormal = orthonormal
+    tied: bool = False
+    heads: int = 1
+    lanes: int | None = None
+
+    memory: ClassVar = "attention_memory"
+    step: ClassVar = "step_A"
+
+    @classmethod
+    def of(cls, network, task, lanes=None):
+        """That of a Transformer; None where scores are trained directly."""
+        if network.direct:
+            return None
+        return cls(network.attention == "tied", len(network.heads_for(task)) if network.shared_keys else 1, lanes)
+
+    def part(self, x, i):
+        """What of x belongs to head i."""
+        return x[i] if self.lanes is None else x[..., i * self.lanes : (i + 1) * self.lanes]
+
+    def whole(self, parts):
+        """The reverse."""
+        jnp = jax().numpy
+        return jnp.stack(parts) if self.lanes is None else jnp.concatenate(parts, axis=-1)
+
+    @property
+    def pairs(self):
+        """The blocks of G_QQ."""
+        return [(i, j) for i in range(1, 1 + self.heads) for j in range(i + 1, 1 + self.heads)]
 
     def blocks(self, state):
         """S by blocks."""
-        return {pair: state[name] for pair, name in BASE.items()}
+        if self.tied:
+            return {(0, 0): state["A"]}
+        if self.heads == 1:
+            return {pair: state[name] for pair, name in BASE.items()}
+        S = {(0, 0): self.part(state["G_K"], 0)}
+        for h in range(self.heads):
+            S |= {(0, 1 + h): self.part(state["A"], h), (1 + h, 1 + h): self.part(state["G_Q"], h)}
+        return S | {pair: self.part(state["G_QQ"], k) for k, pair in enumerate(self.pairs)}
 
     def state(self, S):
         """The parts of a state, from S by blocks."""
-        return {name: S[pair] for pair, name in BASE.items()}
+        if self.tied:
+            return {"A": S[0, 0]}
+        if self.heads == 1:
+            return {name: S[pair] for pair, name in BASE.items()}
+        each = range(1, 1 + self.heads)
+        return {
+            "G_K": self.whole([S[0, 0]]),
+            "A": self.whole([S[0, i] for i in each]),
+            "G_Q": self.whole([S[i, i] for i in each]),
+            "G_QQ": self.whole([S[pair] for pair in self.pairs]),
+        }
 
-    def turns(self, g, parameters, algebra):
-        """X = H Γ̂ of g = ∂loss/∂A, or of a multiple of it."""
+    def slopes(self, g, transpose):
+        """The blocks of H of g = ∂loss/∂A."""
+        if self.tied:
+            return {(0, 0): g + transpose(g)}
+        return {(0, 1): g} if self.heads == 1 else {(0, 1 + h): self.part(g, h) for h in range(self.heads)}
+
+    def turns(self, g, Gamma, algebra):
+        """X = H Γ̂ of g, or of a multiple of it; Gamma is None where it is the identity."""
 
         def left(_, h):
-            return h if self.orthonormal else algebra.stage(algebra.product, parameters["gram"][:, :, None], h)
+            return h if Gamma is None else algebra.stage(algebra.product, Gamma, h)
 
         def right(h, _):
-            return h if self.orthonormal else algebra.stage(algebra.product, h, parameters["gram"][:, :, None])
+            return h if Gamma is None else algebra.stage(algebra.product, h, Gamma)
 
-        return slopes(self._slopes(g), left, right)
+        return slopes(self.slopes(g, algebra.transpose), left, right)
 
-    def squares(self, state, g, parameters, algebra):
+    def squares(self, state, g, Gamma, algebra):
         """|∂loss/∂W_K|² + |∂loss/∂W_Q|², (lanes,)."""
-        return squared_length(self.blocks(state), self._slopes(g), self.turns(g, parameters, algebra), algebra)
-
-    def _slopes(self, g):
-        return {(0, 1): g}
+        H = self.slopes(g, algebra.transpose)
+        return squared_length(self.blocks(state), H, self.turns(g, Gamma, algebra), algebra)
 
     def still(self, state):
-        """The memory of one run that stands still: (a, 2, 2F, 2F)."""
+        """The memory of one run that stands still: (a, 2, nF, nF), n matrices side by side."""
         a, F, _ = state["A"].shape
-        return np.zeros((a, 2, 2 * F, 2 * F))
+        n, many = (1, a) if self.tied else (1 + self.heads, a // self.heads)
+        return np.zeros((many, 2, n * F, n * F))
 
     def recall(self, memory):
         """(M, V) of the velocities, from what a state keeps."""
@@ -64,8 +118,8 @@ class Values:
 
     memory, step = "value_memory", "step_w"
 
-    def __init__(self, orthonormal, vectors):
-        self.orthonormal, self.vectors = orthonormal, vectors
+    def __init__(self, vectors):
+        self.vectors = vectors
 
     def blocks(self, state):
         """S by blocks."""
@@ -76,22 +130,23 @@ class Values:
         """The parts of a state, from S by blocks."""
         return {"G_V": self.keep(S[0, 0]), "w": self.keep(S[0, 1][:, 0]), "N": self.keep(S[1, 1][0, 0])}
 
-    def turns(self, g_w, parameters, algebra):
-        """X = H Γ̂ of γ = ∂loss/∂w (c, F, lanes), or of a multiple of it; Γ̂ = diag(Γ, m₁)."""
-        many = jax().numpy.tile(parameters["value_neurons"], self.vectors)
+    def turns(self, scaled, Gamma, algebra):
+        """X = H Γ̂ of (γ, m₁), γ = ∂loss/∂w (c, F, lanes) or a multiple of it; Γ̂ = diag(Γ, m₁)."""
+        g_w, neurons = scaled
+        many = jax().numpy.tile(neurons, self.vectors)
 
         def left(_, h):
-            return h if self.orthonormal else algebra.product(parameters["gram"][:, :, None], h)
+            return h if Gamma is None else algebra.product(Gamma, h)
 
         def right(h, _):
             return many * h
 
         return slopes({(0, 1): self.recall(g_w)[:, None]}, left, right)
 
-    def squares(self, state, g_w, parameters, algebra):
+    def squares(self, state, scaled, Gamma, algebra):
         """|∂loss/∂W_V|² + Σ_j |∂loss/∂w_j|², (lanes,)."""
-        H = {(0, 1): self.recall(g_w)[:, None]}
-        each = squared_length(self.blocks(state), H, self.turns(g_w, parameters, algebra), algebra)
+        H = {(0, 1): self.recall(scaled[0])[:, None]}
+        each = squared_length(self.blocks(state), H, self.turns(scaled, Gamma, algebra), algebra)
         return each.reshape(self.vectors, -1).sum(axis=0)
 
     def still(self, state):

@@ -8,6 +8,7 @@ from ..networks.readout import ReadOut, asking
 from ..networks.transformer import start
 from . import loss as losses
 from .gated import GatedField, product
+from .gram_families import Attention
 
 
 def gram_field(task, network, *, train_w=True, train_attention=True):
@@ -42,7 +43,16 @@ def gram_field(task, network, *, train_w=True, train_attention=True):
         "Gamma": None if identity else task.gram,
         "value_neurons": float(network.value_neurons or 0),
     }
-    order = ["w", *(name for name in ("bias", "read_out", "offset") if name in state), "A", "G_K", "G_Q", "G_V", "N"]
+    order = [
+        "w",
+        *(name for name in ("bias", "read_out", "offset") if name in state),
+        "A",
+        "G_K",
+        "G_Q",
+        "G_QQ",
+        "G_V",
+        "N",
+    ]
     shapes = {name: np.shape(state[name]) for name in order if name in state}
     surface, loss_of = _functions(readout, H, task.loss)
     names = tuple(zip(atom, query)) if readout.before else [(a, None) for a in range(n)]
@@ -54,6 +64,7 @@ def gram_field(task, network, *, train_w=True, train_attention=True):
         shapes=shapes,
         y0=np.concatenate([np.ravel(state[name]) for name in shapes]),
         gate_names=(("linear", "linear"),) if readout.linear else gates,
+        attention=Attention.of(network, task),
     )
 
 

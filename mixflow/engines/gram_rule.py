@@ -64,7 +64,7 @@ class Rule:
 
     def products(self, family, state, h, parameters, algebra):
         """The blocks of a family of products, and their memory, after a step; h has the slopes times their rates."""
-        S, X = family.blocks(state), family.turns(h, parameters, algebra)
+        S, X = family.blocks(state), family.turns(h, gram_of(parameters), algebra)
         if not (self.remembers or self.decays):
             return family.state(descend(S, X, algebra))
         lanes = S[0, 0].shape[-1]
@@ -76,6 +76,11 @@ class Rule:
         S = joined(S, sizes, algebra)
         S, memory = remember(S, family.recall(state[family.memory]), X, algebra, momentum, decay, eta)
         return family.state(parted(S, sizes)) | {family.memory: family.keep(jax().numpy.stack(memory))}
+
+
+def gram_of(parameters):
+    """Γ (F, F, 1), or None where it is the identity."""
+    return parameters["gram"][:, :, None] if "gram" in parameters else None
 
 
 def _fit(x, lanes):

@@ -50,8 +50,9 @@ def states(population, network, history):
     for name in MATRICES:
         if name in history:
             X = history[name]
-            X = np.broadcast_to(X, (len(X), H, *X.shape[2:])) if network.shared_attention else X
-            found[name] = (("time", "head", "key", "query"), X)
+            found[name] = (("time", "head", "key", "query"), np.broadcast_to(X, (len(X), H, *X.shape[2:])))
+    if "G_QQ" in history:
+        found["G_QQ"] = (("time", "pair", "key", "query"), history["G_QQ"])
     for name in BESIDE:
         if name in history:
             x = history[name] if name == "offset" else _squeezed(network, history[name])
@@ -112,12 +113,12 @@ def resumed(dataset, network, time=-1):
     at = dataset.isel(time=time)
     one = network.values == 1
     state = {}
-    for name in ("w", *MATRICES, *BESIDE):
+    for name in ("w", *MATRICES, "G_QQ", *BESIDE):
         if name in at:
             x = at[name].values
-            if name in MATRICES and network.shared_attention:
+            if name in MATRICES and (network.shared_attention or (name == "G_K" and network.shared_keys)):
                 x = x[:1]
-            state[name] = x[:, None] if one and name not in (*MATRICES, "offset") else x
+            state[name] = x[:, None] if one and name not in (*MATRICES, "G_QQ", "offset") else x
     return state
 
 

@@ -7,6 +7,7 @@ import numpy as np
 from ..errors import SpecError
 from . import loss as losses
 from .gated import GatedField
+from .gram_families import Attention
 
 C, V = 0, 1  # rows and columns of a sector's 2×2 matrices
 
@@ -51,6 +52,7 @@ def symmetric_field(task, transformer, *, train_w=True, train_attention=True):
         shapes={"w": (2,), "A": (2, 2, 2), "G_K": (2, 2, 2), "G_Q": (2, 2, 2)},
         y0=np.concatenate([np.zeros(2 + 8), G.ravel(), G.ravel()]),
         gate_names=tuple(("+", f"y={'+' if y > 0 else '-'} n={n}") for y, n in _gates(K)),
+        attention=Attention(),
         loss_weight=2.0,
     )
 

@@ -11,9 +11,9 @@ import numpy as np
 
 from ..jaxed import jax
 from ..networks.readout import ReadOut
-from ..networks.transformer import inner, others
+from ..networks.transformer import others, products
 from . import loss as losses
-from .gram_families import BASE
+from .gram_families import Attention
 from .gram_update import Algebra, descend
 from .minibatch import Minibatches
 from .on_tokens import OnTokens
@@ -40,8 +40,13 @@ class Vectors(OnTokens):
             return "every sample has kinks of its own where all tokens differ; train task.finite()"
         if network.mean_field and network.standard:
             return "initialisation = 'standard' at infinite width starts from random scores between features; set a finite width"
-        if network.value_neurons is not None:
-            return "value_neurons: it trains w itself; leave it out, or train task.finite()"
+        special = {
+            "value_neurons": network.value_neurons,
+            "shared_keys": network.shared_keys,
+            "tied": network.attention == "tied",
+        }
+        if chosen := [name for name, given in special.items() if given]:
+            return f"{chosen[0]}: it has values and attentions of their own only; leave it out, or train task.finite()"
         if network.queries == "one":
             return "queries = 'one': the task does not say which token asks; use 'mean' or 'sum'"
         if (d := task.tokens.dimension) > COORDINATES:
@@ -87,8 +92,7 @@ class Vectors(OnTokens):
             return state if network.direct else {**state, "G_K": G, "G_Q": G}
         deviation = 1 / math.sqrt(d) if network.standard else network.omega / math.sqrt(network.width)
         K, Q = deviation * np.random.default_rng(network.seed).standard_normal((2, attentions, network.width, d))
-        parts = {"A": inner(K, Q)} if network.direct else {"A": inner(K, Q), "G_K": inner(K, K), "G_Q": inner(Q, Q)}
-        return state | {name: network.score_scale * X for name, X in parts.items()}
+        return state | products(network, K, Q)
 
     def parameters(self, networks, eta_w, eta_A):
         """Arrays the step reads besides the state."""
@@ -127,9 +131,8 @@ class Vectors(OnTokens):
         h = parameters["eta_A"] * g["A"]
         if self.network.direct:
             return new | {"A": state["A"] - h}
-        S = {pair: state[name] for pair, name in BASE.items()}
-        moved = descend(S, {(0, 1): (h, False), (1, 0): (h, True)}, Algebra(jnp.matmul, jnp.matrix_transpose))
-        return new | {name: moved[pair] for pair, name in BASE.items()}
+        attention, algebra = Attention(), Algebra(jnp.matmul, jnp.matrix_transpose)
+        return new | attention.state(descend(attention.blocks(state), attention.turns(h, None, algebra), algebra))
 
     def loss(self, state, parameters, weight):
         """Mean loss over the training samples."""

@@ -36,8 +36,9 @@ class Transformer(Spec, section="transformer", kind="transformer"):
     seed              of the initial weights; at infinite width only random values depend on it
     dimension         d ≥ the rank of the features; the smallest possible if not given. Only model="full" spends anything on it.
     heads             H; signs alternate, F = Σ_h ± ReLU(z_h), so one head alone cannot answer "−"
-    attention         "product": scores from W_Kᵀ W_Q, both trained; "direct": their product W_KQ is one trained matrix
+    attention         "product": scores from W_Kᵀ W_Q, both trained; "tied": W_K = W_Q; "direct": W_KQ is one trained matrix
     shared_attention  one W_K and W_Q for all heads, each with its own w
+    shared_keys       one W_K for all heads, each with its own W_Q and w
     queries           "mean" over the tokens of an atom, their "sum", or "one": only the task's asking token
     activation        "relu" or "linear"
     activate          "after" the queries are averaged, or "before": a neuron for what each query reads
@@ -67,8 +68,9 @@ class Transformer(Spec, section="transformer", kind="transformer"):
     seed: int = setting(0, seed)
     dimension: int | None = setting(None, whole)
     heads: int = setting(2, partial(whole, most=HEAD_LIMIT))
-    attention: str = setting("product", _choice("product", "direct"))
+    attention: str = setting("product", _choice("product", "tied", "direct"))
     shared_attention: bool = setting(False, flag)
+    shared_keys: bool = setting(False, flag)
     queries: str = setting("mean", _choice("mean", "sum", "one"))
     activation: str = setting("relu", _choice("relu", "linear"))
     activate: str = setting("after", _choice("after", "before"))
@@ -91,6 +93,9 @@ class Transformer(Spec, section="transformer", kind="transformer"):
             yield f"heads = {self.heads} with tie_values: w_- = -w_+ ties two heads; set heads=2 or untie them."
         if self.tie_values and self.value_neurons:
             yield f"value_neurons = {self.value_neurons} with tie_values: each head has a product of its own; untie them."
+        if self.shared_keys and (self.shared_attention or self.attention != "product"):
+            given = "shared_attention" if self.shared_attention else f"attention={self.attention!r}"
+            yield f"shared_keys with {given}: keys are shared by several W_Q of their own; leave one of them out."
         if self.standard and self.value_scale:
             yield (
                 f"value_scale = {self.value_scale:g} with initialisation='standard', which draws w from N(0, 1/d): leave "
@@ -111,9 +116,11 @@ class Transformer(Spec, section="transformer", kind="transformer"):
                 "initialisation='standard' with width = inf: scores of entries N(0, 1/d) grow like √width; set "
                 "scaled_scores=True or a finite width."
             )
-        if self.standard and self.mean_field and self.value_neurons:
+        growing = {"value_neurons": self.value_neurons, "attention='tied'": self.attention == "tied"}
+        if self.standard and self.mean_field and any(growing.values()):
+            which = " and ".join(name for name, given in growing.items() if given)
             yield (
-                "initialisation='standard' with value_neurons and width = inf: values of entries N(0, 1/d) grow like "
+                f"initialisation='standard' with {which} and width = inf: inner products of entries N(0, 1/d) grow like "
                 "√width; set a finite width."
             )
 
@@ -168,7 +175,7 @@ class Transformer(Spec, section="transformer", kind="transformer"):
         """
         if self._random_limit and self.attention == "product":
             return 2.0 / (self.dimension or len(task.features))
-        return self.score_scale if self.attention == "product" else self.score_scale**2
+        return self.score_scale**2 if self.attention == "direct" else self.score_scale
 
     def limit(self):
         """What becomes of the attention at infinite width where it is not the ordinary mean-field limit: a sentence, or None."""
@@ -209,7 +216,8 @@ class Transformer(Spec, section="transformer", kind="transformer"):
 
     def coordinates(self, task):
         """Labels along the dimensions of its variables."""
-        return {"head": list(self.heads_for(task))}
+        heads = list(self.heads_for(task))
+        return {"head": heads, "pair": [f"{a} {b}" for i, a in enumerate(heads) for b in heads[i + 1 :]]}
 
     def start(self, task):
         """Initial weights on a FiniteTask, by name (`weights.start`)."""
@@ -253,8 +261,8 @@ def embedding(task, dimension=None):
 
 
 def draw_weights(transformer, task):
-    """Initial weights by name: W_K and W_Q (a, m, d), a = 1 where heads share one attention, else H; w (H, r, d), or
-    W_V (H, r, m, d) and value_neurons (H, r, m₁, m).
+    """Initial weights by name: W_K and W_Q (a, m, d), a = 1 where heads share them, else H; w (H, r, d), or W_V (H, r, m, d)
+    and value_neurons (H, r, m₁, m).
 
     The first F columns are drawn first, so that d > F changes nothing that training can see.
     """
@@ -266,7 +274,8 @@ def draw_weights(transformer, task):
 
 def _keys_and_queries(transformer, task):
     attentions = 1 if transformer.shared_attention else len(transformer.heads_for(task))
-    return _rows(transformer, task, (2, attentions), np.random.default_rng(transformer.seed))
+    W_K, W_Q = _rows(transformer, task, (2, attentions), np.random.default_rng(transformer.seed))
+    return W_K[:1] if transformer.shared_keys else W_K, W_K if transformer.attention == "tied" else W_Q
 
 
 def _rows(transformer, task, many, rng):
@@ -350,9 +359,7 @@ def start(transformer, task):
     F = len(task.features)
     if not transformer.mean_field:
         K, Q = (W @ Phi for W in _keys_and_queries(transformer, task))
-        parts = {"A": inner(K, Q)} if transformer.direct else {"A": inner(K, Q), "G_K": inner(K, K), "G_Q": inner(Q, Q)}
-        scale = transformer.score_scale
-        return state | (parts if scale == 1 else {name: scale * X for name, X in parts.items()})
+        return state | products(transformer, K, Q)
     state["A"] = np.zeros((attentions, F, F))
     if transformer.direct:
         if transformer.standard:  # A(0)/√m of m rows N(0, 1/d) is Gaussian, Φᵀ N Φ with entries of variance 1/d²
@@ -361,9 +368,27 @@ def start(transformer, task):
             state["A"] = Phi.T @ drawn @ Phi
         return state
     G = np.broadcast_to(transformer.score_scale * transformer.omega**2 * task.gram, (attentions, F, F)).copy()
+    if transformer.attention == "tied":
+        return {**state, "A": G}
+    if transformer.shared_keys:
+        pairs = attentions * (attentions - 1) // 2
+        return {**state, "G_K": G[:1].copy(), "G_Q": G, "G_QQ": np.zeros((pairs, F, F))}
     return {**state, "G_K": G, "G_Q": G.copy()}
 
 
-def inner(X, Y):
-    """XᵀY of every head: (a, F, F) from (a, m, F) twice."""
-    return np.einsum("hmi,hmj->hij", X, Y)
+def products(transformer, K, Q, xp=np):
+    """The attention's part of a Gram state from keys and queries of features K, Q (a, m, F), on the scale of the scores.
+
+    A, G_K, G_Q (a, F, F); with shared keys G_K (1, F, F), and G_QQ (pairs, F, F) between the queries of two heads.
+    """
+
+    def inner(X, Y):
+        return transformer.score_scale * xp.einsum("hmi,hmj->hij", *xp.broadcast_arrays(X, Y))
+
+    if transformer.direct or transformer.attention == "tied":
+        return {"A": inner(K, Q)}
+    found = {"A": inner(K, Q), "G_K": inner(K, K), "G_Q": inner(Q, Q)}
+    if transformer.shared_keys:
+        first, second = np.triu_indices(len(Q), 1)
+        found["G_QQ"] = inner(Q[first], Q[second])
+    return found

@@ -2,7 +2,7 @@
 
 H heads, r values in each, a = H or 1 attentions, n atoms of at most L tokens, F features, width m, dimension d. Weights by
 name: w (H, r, d), one vector for both heads where values are tied, or W_V (H, r, m, d) and value_neurons (H, r, m₁, m); W_K and
-W_Q (a, m, d), or W_KQ (a, d, d); bias (H, r); and read_out (H, r), offset () where they are.
+W_Q (a, m, d), without W_Q where it is W_K, or W_KQ (a, d, d); bias (H, r); and read_out (H, r), offset () where they are.
 """
 
 import numpy as np
@@ -10,7 +10,7 @@ import numpy as np
 from ..jaxed import jax
 from ..tasks.positions import attend, padded_tokens
 from .readout import ReadOut
-from .transformer import draw_weights, embedding, neuron_signs, others
+from .transformer import draw_weights, embedding, neuron_signs, others, products
 
 
 def start(network, task):
@@ -21,6 +21,8 @@ def start(network, task):
         drawn["w"] = drawn["w"][:1]
     if network.attention == "direct":
         drawn["W_KQ"] = np.einsum("ami,amj->aij", drawn.pop("W_K"), drawn.pop("W_Q"))
+    if network.attention == "tied":
+        del drawn["W_Q"]
     return weights | drawn
 
 
@@ -36,9 +38,8 @@ def observe(network, weights, task):
         seen |= {"G_V": jnp.einsum("hrmf,hrmg->hrfg", V, V), "N": jnp.sum(total**2, axis=-1)}
     if "W_KQ" in weights:
         return {**seen, "A": scale * (Phi.T @ weights["W_KQ"] @ Phi)}
-    K, Q = weights["W_K"] @ Phi, weights["W_Q"] @ Phi  # (a, m, F)
-    pairs = {"A": (K, Q), "G_K": (K, K), "G_Q": (Q, Q)}
-    return seen | {name: scale * jnp.einsum("ami,amj->aij", X, Y) for name, (X, Y) in pairs.items()}
+    K = weights["W_K"] @ Phi  # (a, m, F)
+    return seen | products(network, K, weights["W_Q"] @ Phi if "W_Q" in weights else K, jnp)
 
 
 def values(network, weights):

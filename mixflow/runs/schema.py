@@ -24,6 +24,7 @@ LONG_NAMES = {
     "A": ("attention score of key and query", "nats"),
     "G_K": ("products of keys", "nats"),
     "G_Q": ("products of queries", "nats"),
+    "G_QQ": ("products of queries of two heads that share their keys", "nats"),
     "G_V": ("products of values, where w is a product", "1"),
     "N": ("squared length of the sum of the neurons behind the values", "1"),
     "bias": ("trained bias", "1"),

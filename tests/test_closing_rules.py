@@ -1,0 +1,63 @@
+"""Update rules that close on inner products, normalised, with momentum and weight decay: against every weight, and by hand."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from test_options import BASE, COHERENT, METHOD, OPTIONS, network_of
+
+import mixflow as mf
+
+TIED, TOGETHER = {"tie_values": True}, OPTIONS["together"]
+# What enters the length of a gradient: a shared vector once, scales of scores, every trained number.
+RULES = [
+    (TIED, {"normalised": True}),
+    ({"scaled_scores": True, "attention": "direct"}, {"weight_decay": 0.05, "normalised": True}),
+    ({"scaled_scores": True}, {"weight_decay": 0.05, "momentum": 0.9}),
+    (TOGETHER, {"normalised": True, "momentum": 0.8, "weight_decay": 0.05}),
+]
+
+
+@pytest.mark.parametrize(("options", "rule"), RULES)
+def test_update_rules_that_close_equal_every_weight(options, rule):
+    """Also with frozen neurons, where the length is that of the attention alone and velocities wait."""
+    network = network_of(options, mf.Transformer(width=5, omega=0.5, seed=3, dimension=6))
+    staged = mf.ThreeStage(mf.GradientDescent(0.02, 60, save_every=30, **rule), 0.4, 0.4, 0.4)
+    gram, full = (mf.train(COHERENT, network, staged, model=model).dataset for model in ("gram", "full"))
+    for name in ("w", "A", "z", "margin", "loss"):
+        np.testing.assert_allclose(gram[name], full[name], rtol=0, atol=1e-11)
+
+
+@pytest.mark.parametrize("options", [TIED, TOGETHER])
+def test_normalised_steps_have_their_length(options):
+    network = network_of(options, mf.Transformer(width=5, omega=0.5, seed=3))
+    method = mf.GradientDescent(0.02, 2, save_every=1, normalised=True)
+    run = mf.train(COHERENT, network, method, model="full")
+    before, after = run.weights(0.02), run.weights()
+    squares = {name: np.sum((after[name] - before[name]) ** 2) for name in before}
+    squares["w"] /= 2 if network.tie_values else 1  # shown for both heads
+    np.testing.assert_allclose(np.sqrt(sum(squares.values())), 0.02, rtol=1e-12)
+
+
+def test_weight_decay_and_momentum_have_their_limits():
+    """Where the loss is flat S shrinks by (1 − ηλ)² a step; momentum β at the rate η (1 − β) follows the same flow."""
+    frozen = {"save_every": 400, "neurons_rate": 0.0}  # w = 0, so no score matters
+    decay = mf.train(mf.Mixture(2), method=mf.GradientDescent(0.1, 400, weight_decay=0.03, **frozen)).dataset
+    np.testing.assert_allclose(decay.G_K[-1], decay.G_K[0] * 0.997**800, rtol=1e-12)
+    plain, heavy = (
+        mf.train(mf.Mixture(2), method=mf.GradientDescent(rate, 400, 400, momentum=beta), model="gram").dataset.w[-1]
+        for rate, beta in ((0.01, 0.0), (0.005, 0.5))
+    )
+    np.testing.assert_allclose(heavy, plain, atol=0.02 * float(plain.max()))
+
+
+def test_a_run_with_momentum_goes_on_bit_for_bit(tmp_path):
+    network = replace(BASE, offset=True, train_bias=True)
+    method = mf.GradientDescent(0.05, 60, save_every=20, momentum=0.9, weight_decay=0.01)
+    run = mf.train(mf.Mixture(2), network, method)
+    longer = mf.train(mf.Mixture(2), network, replace(method, steps=100)).dataset
+    extended = mf.extend(mf.load(run.save(tmp_path / "run.nc")), 40).dataset
+    for name in ("w", "A", "loss", "bias", "offset", "final_attention_memory"):
+        np.testing.assert_array_equal(extended[name], longer[name])
+    rest = mf.train(mf.Mixture(2), network, method, start=mf.train(mf.Mixture(2), network, METHOD)).dataset
+    assert np.isfinite(rest.loss).all()
