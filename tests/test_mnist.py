@@ -13,7 +13,8 @@ import pytest
 
 import mixflow as mf
 from mixflow.cli import main
-from mixflow.tasks import download, idx
+from mixflow.tasks import download
+from mixflow.tasks import mnist_files as idx
 
 OFFICIAL = Path(__file__).parents[2] / "shared" / "data" / "mnist"
 needs_files = pytest.mark.skipif(not OFFICIAL.is_dir(), reason="the official test files are not beside the repository")

@@ -14,7 +14,7 @@ import mixflow as mf
 from mixflow.cli import main
 from mixflow.commands import NAMES
 from mixflow.extras import EXTRAS, needs
-from mixflow.tasks.idx import read_digits
+from mixflow.tasks.mnist_files import read_digits
 
 pytestmark = pytest.mark.as_user
 

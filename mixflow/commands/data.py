@@ -20,7 +20,7 @@ def flags():
 def run(options):
     from ..progress import Progress
     from ..tasks.download import MIRROR, download
-    from ..tasks.idx import read_digits
+    from ..tasks.mnist_files import read_digits
 
     bars = {}
 

@@ -4,7 +4,7 @@ from ..errors import StoreError
 from ..extras import needs
 from ..jaxed import cache_directory
 from ..sealed import make_folder
-from .idx import TEST, TRAIN
+from .mnist_files import TEST, TRAIN
 
 # The original site no longer serves the files reliably; this is the mirror torchvision uses. Any place that holds the same
 # bytes serves: the checksums decide, not the address.

@@ -12,7 +12,7 @@ from ..checks import flag, listed, one_of, real, seed, whole
 from ..errors import SpecError
 from ..sealed import as_path
 from ..spec import Spec, setting
-from .idx import LICENCE, PIXELS, read_digits
+from .mnist_files import LICENCE, PIXELS, read_digits
 from .tokens import Part, Tokens
 
 
