@@ -1,5 +1,7 @@
 """The solver as a tool of its own: closed forms, any complementarity problem against brute force, bad input in one sentence."""
 
+from dataclasses import replace
+
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -7,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import mixflow as mf
-from mixflow.filippov import Field, certify, solve
+from mixflow.filippov import Field, certificate, certify, solve
 from mixflow.filippov.gates import OFF, ON, SLIDING, decide_any
 
 RELAY = Field(velocity=lambda c, y, gates: 1 - 2 * gates, surface=lambda c, y: y, gates=("relay",))
@@ -210,3 +212,18 @@ def test_events_that_accumulate_are_named():
         solve(swing, [1.0, 0.0], 20.0)
     assert caught.value.run.time == pytest.approx(1.5 * np.sqrt(2) / (1 - np.sqrt(0.5)), abs=1e-4)
     assert len(caught.value.run.events) > 30
+
+
+def test_the_certificate_is_the_error(monkeypatch):
+    """Two decays, the second a thousand times smaller: the tighter flow stands for the truth, relative to the whole state."""
+    decay = Field(velocity=lambda c, y, gates: -y, surface=lambda c, y: y[:1] - 0.5, gates=("half",))
+    result = solve(decay, [1.0, 1e-3], 3.0, rtol=1e-3, atol=1e-9, save_at=np.linspace(0, 3, 7))
+    error = np.abs(result.states - np.exp(-result.times)[:, None] * [1.0, 1e-3])
+    proof = certify(result)
+    assert proof["difference"] == pytest.approx(error.max(), rel=0.1)
+    assert proof["difference"] > 1e-9
+    assert proof["relative_difference"] == pytest.approx((error.max(axis=1) / result.states[:, 0]).max(), rel=0.1)
+    assert proof["same_events"]
+    follow = certificate.follow
+    monkeypatch.setattr(certificate, "follow", lambda *a, **given: replace(follow(*a, **given), events=()))
+    assert not certify(result)["same_events"]

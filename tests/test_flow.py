@@ -6,6 +6,8 @@ import math
 
 import numpy as np
 import pytest
+from odd import ODD
+from twin import loss_and_gradient
 
 from mixflow import train, train_many
 from mixflow.engines.gated import flow
@@ -21,7 +23,7 @@ from mixflow.methods.chunks import descend as train_steps
 from mixflow.methods.descent import GradientDescent
 from mixflow.methods.flow import GradientFlow
 from mixflow.networks.transformer import Transformer, draw_weights, embedding
-from mixflow.tasks import FiniteTask, Mixture
+from mixflow.tasks import Mixture
 
 FIELDS = {"gram": gram_field, "symmetric": symmetric_field}
 MEAN_FIELD = Transformer(omega=0.3)
@@ -236,24 +238,35 @@ def test_descent_follows_the_flow_only_below_a_small_rate_where_a_neighbour_is_a
     assert max(distance[0.001], distance[0.0005]) < 1e-5
 
 
-def correlated_task():
-    """Features that are not orthonormal, repeated tokens, unequal lengths and probabilities."""
-    gram = np.eye(4) + 0.2 * (np.ones((4, 4)) - np.eye(4))
-    full = Mixture(2).population()
-    return FiniteTask(
-        features=full.features, atoms=full.atoms, labels=full.labels, probabilities=np.arange(1, 9) / 36, gram=gram
-    )
-
-
 @pytest.mark.parametrize("tie_values", [False, True])
-@pytest.mark.parametrize("task", [Mixture(2), correlated_task()], ids=["orthonormal", "correlated"])
-def test_velocity_is_the_limit_of_a_descent_step(task, tie_values):
-    transformer = Transformer(width=5, omega=0.8, seed=3, tie_values=tie_values)
+def test_velocity_is_the_limit_of_a_descent_step(tie_values):
+    task, transformer = Mixture(2), Transformer(width=5, omega=0.8, seed=3, tie_values=tie_values)
     field = gram_field(task, transformer)
     run = flow(field, field.y0, GradientFlow(until=2.0, save_at=2))
     rate = 1e-3
     coarse, fine = (descend(task, transformer, rate / k, 2000 * k) for k in (1, 2))
     np.testing.assert_allclose(2 * fine - coarse, head_of(field, run.state), atol=3e-7)  # Richardson: order 2
+
+
+@pytest.mark.parametrize("tie_values", [False, True])
+def test_velocity_is_that_of_the_twin_where_nothing_is_regular(tie_values):
+    """Repeated tokens, unequal lengths and probabilities, features that are not orthogonal: the lines of §8 by hand."""
+    field = gram_field(ODD, Transformer(width=5, omega=0.8, seed=3, tie_values=tie_values))
+    parts = field.unpack(field.y0)
+    w = np.random.default_rng(0).standard_normal((2, 4))
+    y = field.pack({**parts, "w": w[:, None]})
+    A, K, Q, G = parts["A"], parts["G_K"], parts["G_Q"], ODD.gram
+    loss, g_w, g = loss_and_gradient(ODD, w, A, 0.5)
+    z = field.z(y)
+    assert 0 < (z > 0).sum() < len(z)  # some neurons are on and some are off
+    found = field.unpack(field.velocity(y, (z > 0).astype(float)))
+    g_w = np.stack([g_w[0] - g_w[1], g_w[1] - g_w[0]]) if tie_values else g_w
+    np.testing.assert_allclose(found["w"][:, 0], -g_w @ G, atol=1e-14)
+    np.testing.assert_allclose(found["A"], -(K @ g @ G + G @ g @ Q), atol=1e-14)
+    half_K, half_Q = G @ g @ A.swapaxes(1, 2), A.swapaxes(1, 2) @ g @ G
+    np.testing.assert_allclose(found["G_K"], -(half_K + half_K.swapaxes(1, 2)), atol=1e-14)
+    np.testing.assert_allclose(found["G_Q"], -(half_Q + half_Q.swapaxes(1, 2)), atol=1e-14)
+    assert field.loss(y) == pytest.approx(loss, rel=1e-13)
 
 
 @pytest.mark.parametrize("build", [gram_field, symmetric_field])
@@ -274,13 +287,27 @@ def test_B_is_the_velocity_of_z(build):
 
 
 def test_conserved_quantities_with_correlated_features():
-    field = gram_field(correlated_task(), Transformer(width=6, omega=0.6, seed=1))
+    field = gram_field(ODD, Transformer(width=6, omega=0.6, seed=1))
     run = flow(field, field.y0, GradientFlow(until=300.0))
     report = certify(run)
     assert report["relative_drift_tr_C2"] < 1e-9
     assert report["relative_drift_tr_C"] < 1e-9
     assert report["relative_difference"] < 1e-8
     assert report["smallest_eigenvalue"] > -1e-9
+
+
+def test_the_certificate_sees_what_moves():
+    """States that no flow connects: in the middle one G_K is half as large again and A too large for it."""
+    field, g, a = gram_field(Mixture(2), MEAN_FIELD), 0.09, 0.2
+    start = field.unpack(field.y0)
+    middle = field.pack({**start, "G_K": 1.5 * start["G_K"], "A": np.broadcast_to(a * np.eye(4), (2, 4, 4))})
+    found = field.checks(np.stack([field.y0, middle, field.y0]))
+    terms = 4 * (1.5**2 + 1) * g**2
+    drift = abs(terms - 8 * a**2 - 8 * g**2)
+    assert found == pytest.approx({
+        "drift_tr_C2": drift, "relative_drift_tr_C2": drift / (terms + 8 * a**2), "drift_tr_C": 2 * g,
+        "relative_drift_tr_C": 0.5 / 2.5, "smallest_eigenvalue": (2.5 * g - math.hypot(0.5 * g, 2 * a)) / 2,
+    })  # fmt: skip
 
 
 @pytest.mark.parametrize("build", [gram_field, symmetric_field])

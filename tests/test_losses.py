@@ -88,6 +88,19 @@ def test_slope_is_the_derivative_of_the_cost(kind):
     assert each.shape == (4,)
 
 
+def test_costs_and_margins_by_hand():
+    logits, labels = np.log([[0.5, 0.2], [0.3, 0.2], [0.2, 0.6]]), np.array([0, 1])
+    np.testing.assert_allclose(cost("softmax", labels, logits), -np.log([0.5, 0.2]))
+    np.testing.assert_allclose(cost("softmax", labels, logits + 1000), -np.log([0.5, 0.2]))  # a shift says nothing
+    np.testing.assert_allclose(right("softmax", labels, logits), np.log([0.5 / 0.3, 0.2 / 0.6]))
+    y, F = np.array([1.0, -1.0]), np.array([3.0, 3.0])
+    np.testing.assert_allclose(cost("squared", y, F), [2, 8])
+    np.testing.assert_allclose(cost("linear", y, F), [-3, 3])
+    np.testing.assert_allclose(cost("exponential", y, F), np.exp([-3, 3]))
+    np.testing.assert_allclose(cost("logistic", y, F), np.log1p(np.exp([-3, 3])))
+    np.testing.assert_allclose(right("logistic", y, F), [3, -3])
+
+
 def test_margin_of_a_regression_says_whether_the_nearest_label_is_right():
     task = replace_task(mf.Mixture(1).population(), loss="squared", labels=[1.0, 2.0])
     np.testing.assert_allclose(right("squared", task.labels, np.array([1.4, 1.4])), [0.1, -0.1], atol=1e-15)

@@ -9,7 +9,7 @@ from odd import ODD
 
 import mixflow as mf
 from mixflow.measure.stages import NAMES
-from mixflow.networks.transformer import embedding
+from mixflow.networks.transformer import embedding, start
 from mixflow.summary import summary, table
 
 BASE = mf.Transformer(width=16, seed=3)
@@ -346,3 +346,46 @@ def test_a_saved_run_gives_back_its_network_and_goes_on(tmp_path, model):
 def test_bad_input(call, says):
     with pytest.raises(mf.SpecError, match=says):
         call()
+
+
+NOISY = mf.variants.NoisyMixture(sigma=0.5, samples=8, test_samples=4)
+
+
+@pytest.mark.parametrize(
+    ("task", "network", "model"),
+    [
+        (mf.Mixture(2), {}, "gram"),
+        (mf.Mixture(2), {"activate": "before"}, "gram"),
+        (mf.Mixture(2), {}, "symmetric"),
+        (mf.Mixture(2), {"width": 4}, "full"),
+        (NOISY, {}, "gram"),
+        (NOISY, {"width": 4}, "full"),
+    ],
+)
+def test_neurons_at_a_tie_stay_silent(task, network, model):
+    """z = b = 0 exactly: the ReLU's derivative there is 0 on every engine, so nothing ever moves."""
+    data = mf.train(task, mf.Transformer(bias=0.0, **network), mf.GradientDescent(0.1, 2), model=model).dataset
+    assert np.all(data.w.values == 0)
+    assert data.loss.values == pytest.approx(math.log(2))
+
+
+def test_starts_have_the_stated_scales():
+    task = COHERENT.population()
+    wide = mf.Transformer(width=4000, omega=0.5, dimension=6, values=4, value_scale=0.2, seed=1)
+    weights = wide.start(task)
+    assert weights["W_K"].std() * 4000**0.5 == pytest.approx(0.5, rel=0.02)
+    assert weights["w"].std() == pytest.approx(0.2, rel=0.3)
+    assert weights["read_out"] == pytest.approx(0.5)  # 1/√r
+    np.testing.assert_allclose(start(replace(wide, width=math.inf), task)["G_K"][0], 0.25 * G, rtol=1e-14)
+    np.testing.assert_allclose(start(wide, task)["G_K"][0], 0.25 * G, atol=0.03)
+    w = start(replace(wide, tie_values=True), task)["w"]
+    assert np.array_equal(w[0], -w[1])
+    standard = mf.Transformer(width=2000, initialisation="standard", dimension=6)
+    assert standard.start(task)["W_Q"].std() == pytest.approx(6**-0.5, rel=0.02)
+    scaled = mf.Transformer(width=16, scaled_scores=True)
+    rates = [scaled, replace(scaled, attention="direct"), replace(standard, width=math.inf, scaled_scores=True)]
+    assert [network.score_rate(task) for network in rates] == [1 / 4, 1 / 16, 2 / 6]
+    flat = mf.variants.coherent(2, coherence=1.0).population()  # rank 1
+    for dimension in (1, 3, 4, 6):
+        Phi = embedding(flat, dimension)
+        np.testing.assert_allclose(Phi.T @ Phi, flat.gram, atol=1e-12)

@@ -214,8 +214,10 @@ def test_without_noise_the_noisy_mixture_is_the_mixture_and_with_it_is_not():
     assert np.abs(noisy.loss - clean.loss).max() > 1e-3
 
 
-def test_the_reduction_in_coordinates_equals_every_weight():
-    task, transformer = NoisyMixture(sigma=0.7, samples=20, test_samples=8), mf.Transformer(width=8, omega=0.6, seed=4)
+@pytest.mark.parametrize("tied", [False, True])
+def test_the_reduction_in_coordinates_equals_every_weight(tied):
+    task = NoisyMixture(sigma=0.7, samples=20, test_samples=8)
+    transformer = mf.Transformer(width=8, omega=0.6, seed=4, tie_values=tied)
     method = mf.GradientDescent(0.1, 300, save_every=100)
     gram, full = (mf.train(task, transformer, method, model=model).dataset for model in ("gram", "full"))
     assert (gram.attrs["model"], full.attrs["model"]) == ("gram", "full")
@@ -228,6 +230,7 @@ def test_noise_has_the_stated_size_and_its_own_seed(tmp_path):
     clean = NoisyMixture(sigma=0.0, samples=4000)
     square = ((task.tokens.train.tokens - clean.tokens.train.tokens) ** 2).sum(axis=2).mean()
     assert square == pytest.approx(0.36, rel=0.02)
+    assert not np.array_equal(task.tokens.train.tokens[:256], task.tokens.test.tokens)  # held-out noise is its own
     assert not np.array_equal(task.tokens.train.tokens[:256], NoisyMixture(sigma=0.6, seed=1).tokens.train.tokens)
     run = mf.train(NoisyMixture(sigma=0.6, samples=16), mf.Transformer(width=4), mf.GradientDescent(0.1, 20))
     assert mf.load(run.save(tmp_path / "run.nc")).task == NoisyMixture(sigma=0.6, samples=16)

@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import replace
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -9,7 +10,7 @@ import pytest
 import mixflow as mf
 from mixflow.paper.experiments.claims_critical import main
 from mixflow.paper.reaching import reaches
-from mixflow.paper.theory.comparison import enclosed, sandwich, separation
+from mixflow.paper.theory.comparison import _widened, enclosed, grown, sandwich, separation
 from mixflow.paper.theory.critical import CV, VC, Critical, critical, critical_of_run, plateau_growth
 from mixflow.paper.theory.enclosure import _field, enclose
 from mixflow.paper.theory.intervals import Interval, linear, product, shares
@@ -94,6 +95,25 @@ def test_comparison_systems_of_a_constant_growth_hold_it_closely():
     np.testing.assert_allclose(lower[1:, *CV], exact[1:], rtol=5e-3)
     np.testing.assert_allclose(upper[1:, *CV], exact[1:], rtol=5e-3)
     np.testing.assert_allclose(system.driven, exact, rtol=1e-12)
+    np.testing.assert_allclose(system.rate, 2 * h, rtol=1e-12)
+    unequal = np.broadcast_to(np.diag([0.05, 0.2, 0.2, 0.13]), (51, 4, 4))
+    np.testing.assert_allclose(
+        replace(system, B=unequal).driven, exact, rtol=1e-12
+    )  # it starts from the mean of the two
+
+
+def test_a_growth_that_rises_evenly_is_followed_exactly():
+    times = np.linspace(0, 10, 6)
+    H = np.zeros((6, 4, 4))
+    H[:, 0, 3] = H[:, 3, 0] = 0.03 * times
+    path = grown(times, H, 0.09 * np.eye(4), 0.2)
+    assert len(path) == 5  # it is above 0.2 there
+    np.testing.assert_allclose(path, 0.09 * np.sinh(0.03 * times[:5] ** 2), rtol=1e-12)
+
+
+def test_between_saves_a_value_may_go_beyond_them_by_the_largest_step():
+    found = _widened(np.array([[0.0, 2.0], [1.0, 2.0], [3.0, 1.5]]))
+    assert (found.lo.tolist(), found.hi.tolist()) == ([-2.0, 1.0], [5.0, 2.5])
 
 
 def test_the_residual_of_an_average_moves_the_bounds():
@@ -127,6 +147,8 @@ def test_three_classes_too():
     assert p["proven"]
     assert p["upper"] - p["lower"] < 0.1 * p["actual"]
     assert p["predicted"] == pytest.approx(p["actual"], rel=0.15)
+    assert p["predicted"] != pytest.approx(p["actual"], rel=1e-3)  # made without the critical system
+    assert 0 < p["error"] < 1e-7  # the saved states are not taken for the truth
 
 
 # between the saves ---------------------------------------------------------------------------------------------------
@@ -144,6 +166,16 @@ def test_intervals_hold_every_value():
         ]  # fmt: skip
         for box, value in pairs:
             assert Interval(value, value).inside(box).all()
+
+
+def test_intervals_round_outwards():
+    """Against exact fractions: what float64 rounds away must lie inside."""
+    rng = np.random.default_rng(1)
+    X, Y = (Interval(x, x) for x in rng.normal(size=(2, 5, 5)))
+    exact = np.vectorize(Fraction)
+    x, y = exact(X.lo), exact(Y.lo)
+    for box, value in ((X + Y, x + y), (X * Y, x * y), (X.sum(0), x.sum(0)), (linear(X, Y.lo), x.dot(y))):
+        assert ((exact(box.lo) < value) & (value < exact(box.hi))).all()
 
 
 @pytest.mark.parametrize("K", [2, 3, 6])

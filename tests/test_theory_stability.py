@@ -51,6 +51,17 @@ def test_a_basis_has_one_vector_for_each_copy(K):
     assert [len(basis(K, (kind, "mirror"))) for kind in copies] == [22, 18 if K == 2 else 28, 10 * (K > 3), 6 * (K > 2)]
 
 
+def test_pairs_look_alike_in_both_directions_and_cycles_opposite():
+    K, parts = 4, random_parts(4, 9)
+    for classes, sign in (("pairs", 1), ("cycles", -1)):
+        A = sum(project(parts, K, (classes, heads))["A"] for heads in ("mirror", "apart")).reshape(2, 2, K, 2, K)
+        assert np.abs(A).max() > 0.1
+        np.testing.assert_allclose(A.transpose(0, 1, 4, 3, 2), sign * A, atol=1e-12)  # [kind, class, kind, class]
+        for row in basis(K, (classes, "mirror")):
+            X = row[4 * K : 4 * K + 8 * K * K].reshape(2, 2, K, 2, K)
+            np.testing.assert_allclose(X.transpose(0, 1, 4, 3, 2), sign * X, atol=1e-12)
+
+
 def test_equal_and_mirror_is_the_symmetric_model():
     rng = np.random.default_rng(0)
     sectors = {"w": rng.normal(size=2), **{name: rng.normal(size=(2, 2, 2)) for name in ("A", "G_K", "G_Q")}}

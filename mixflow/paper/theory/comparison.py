@@ -107,22 +107,27 @@ def predict(task, transformer, until, *, level=LEVEL, saves=400):
 
     Its background is the flow of the large system with the contrast's c–v scores held at 0, which it then never sees.
     """
-    from scipy.linalg import expm
-
     full = mf.field(task, transformer, model="symmetric")
     background = full.masked(KNOWN)
     result = background.flow(mf.GradientFlow(until=until, rtol=1e-7, save_at=saves))
     gates = np.array([gates_at(background, y) for y in result.states])
     system = along(full, result.times, result.states, gates)
-    path = [system.B[0, *CV]]
-    B = system.B[0]
-    for i, duration in enumerate(np.diff(system.time)):
-        turn = expm((system.H[i] + system.H[i + 1]) / 2 * duration)
+    path = grown(system.time, system.H, system.B[0], 100 * level)
+    return reaches(system.time[: len(path)], path, level)
+
+
+def grown(time, H, B, most=math.inf):
+    """A_cv along B' = H B + B H from B, at the times (T,) of H (T, 4, 4) until it is above `most`; midpoint rule."""
+    from scipy.linalg import expm
+
+    path = [B[CV]]
+    for i, duration in enumerate(np.diff(time)):
+        turn = expm((H[i] + H[i + 1]) / 2 * duration)
         B = turn @ B @ turn
         path.append(B[CV])
-        if path[-1] > 100 * level:
+        if path[-1] > most:
             break
-    return reaches(system.time[: len(path)], np.array(path), level)
+    return np.array(path)
 
 
 def until_score(field, level):
