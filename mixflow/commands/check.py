@@ -1,6 +1,6 @@
 """`mixflow check`: decide the claims that apply to a run file."""
 
-from .common import believed, print_verdicts, run_flags
+from .common import print_verdicts, run_flags
 
 SUMMARY = "Decide the claims that apply to a run file."
 EXAMPLE = "mixflow check run.nc"
@@ -13,6 +13,7 @@ def flags():
 def run(options):
     from .. import load
     from ..paper.theory.run_claims import check
+    from ..runs.files import believed
 
     with believed(options.run):
         checks = check(load(options.run))

@@ -34,23 +34,6 @@ def check_writable(path, suffixes=None):
         raise StoreError(f"cannot write {said(path)}: no permission in {said(folder)}; choose another place.")
 
 
-@contextlib.contextmanager
-def believed(path):
-    """A right checksum proves that a file is whole, not that it is a run: whatever is missing in it is one sentence, too."""
-    from ..errors import MixflowError, StoreError
-    from ..sealed import said
-
-    try:
-        yield
-    except MixflowError:
-        raise
-    except (LookupError, ValueError, TypeError, AttributeError, ArithmeticError) as error:
-        what = f"{type(error).__name__}: {' '.join(str(error).split())[:100]}"
-        raise StoreError(
-            f"{said(path)} is whole but holds no run that this version understands ({what}): give a file written by mixflow."
-        ) from error
-
-
 def show(run, as_json, provenance=False):
     from ..summary import summary, table
 

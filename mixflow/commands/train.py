@@ -2,7 +2,7 @@
 
 import pathlib
 
-from .common import DONE, JSON, believed, check_writable, say, show
+from .common import DONE, JSON, check_writable, say, show
 
 SUMMARY = "Train one network and print what it learned."
 EXAMPLE = "mixflow train --classes 2 --width inf --omega 0.3 --method gd --learning-rate 0.1 --steps 20000 --out run.nc"
@@ -69,6 +69,7 @@ def run(options):
 
 def _trained(options):
     from .. import extend, load, train
+    from ..runs.files import believed
     from ..spec import read, tables
     from .flags import given
 

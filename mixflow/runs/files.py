@@ -1,9 +1,11 @@
 """One run or a batch, one netCDF file: sealed, whole or not at all, verified before it is read."""
 
+import contextlib
+import numbers
 import warnings
 
 from .. import sealed
-from ..errors import StoreError
+from ..errors import MixflowError, StoreError
 from .schema import SCHEMA_VERSION
 
 
@@ -12,7 +14,7 @@ def load(path):
 
     path  of the netCDF file
 
-    Raises StoreError for a file that is missing, truncated, altered or written by another schema.
+    Raises StoreError for a file that is missing, truncated, altered, written by another schema, or no run inside.
 
     >>> import mixflow as mf, pathlib, tempfile
     >>> path = pathlib.Path(tempfile.mkdtemp()) / "run.nc"
@@ -24,7 +26,42 @@ def load(path):
     from .run import Run
 
     dataset = open_dataset(path)
-    return Runs(dataset) if "run" in dataset.dims else Run(dataset)
+    run = Runs(dataset) if "run" in dataset.dims else Run(dataset)
+    with believed(path):
+        _look_at(run)
+    return run
+
+
+@contextlib.contextmanager
+def believed(path):
+    """A right checksum proves that a file is whole, not that it is a run: whatever is missing in it is one sentence, too."""
+    try:
+        yield
+    except MixflowError:
+        raise
+    except (LookupError, ValueError, TypeError, AttributeError, ArithmeticError) as error:
+        what = f"{type(error).__name__}: {' '.join(str(error).split())[:100]}"
+        raise StoreError(
+            f"{sealed.said(path)} is whole but holds no run that this version understands ({what}): give a file written by "
+            "mixflow."
+        ) from error
+
+
+def _look_at(run):
+    """What a reader looks at first; an answer in one sentence is one, too."""
+    from ..summary import summary, table
+    from .run import Run
+
+    one = run if isinstance(run, Run) else run[0]
+    looks = (
+        lambda: (repr(run), run._repr_html_()),
+        lambda: (repr(one), one.events, one.certificate, one.switches),
+        lambda: summary(one, provenance=True),
+        lambda: table(one, provenance=True),
+    )
+    for look in looks:
+        with contextlib.suppress(MixflowError):
+            look()
 
 
 def save(dataset, path):
@@ -42,7 +79,7 @@ def open_dataset(path):
     with warnings.catch_warnings():  # xarray adds a filter of its own whenever it reads
         dataset = sealed.dataset(sealed.read(path), path)
     schema = dataset.attrs.get("mixflow_schema")
-    if schema is None:
+    if not isinstance(schema, numbers.Integral):
         raise StoreError(f"{path} holds no run: it was not written by Run.save.")
     if schema != SCHEMA_VERSION:
         which = "newer" if schema > SCHEMA_VERSION else "older"

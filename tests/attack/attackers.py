@@ -12,6 +12,7 @@ import time
 from dataclasses import MISSING
 from unittest import mock
 
+import forged
 import page
 from hypothesis import strategies as st
 from values import NEARLY, anything, made, scalars
@@ -229,7 +230,7 @@ def everyone(folder):
         with open(name, "w"):
             pass
     os.chmod("locked", 0o444)
-    return {
+    return forged.everyone(folder, answer) | {
         "specification": specification,
         "table": table,
         "toml file": functools.partial(toml_file, folder=folder),

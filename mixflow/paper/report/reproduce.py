@@ -147,6 +147,8 @@ def malformed(report):
     records = report.get("experiments")
     if not isinstance(records, list) or not isinstance(report.get("counts"), dict):
         return "it lacks experiments or counts"
+    if report.get("settings") not in ("full", "quick"):
+        return "it does not say whether it is quick or full"
     for record in records:
         if not isinstance(record, dict):
             return "an experiment is no record"

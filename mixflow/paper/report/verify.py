@@ -95,6 +95,7 @@ def _again(record, folder, beside, each, full, progress):
         "sources",
         "figures",
         "series",
+        "models",
         "tables",
     ):
         rows.append(_text(each.name, part, record[part], fresh[part]))
