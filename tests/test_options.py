@@ -172,6 +172,7 @@ def test_infinite_width_is_the_limit(options):
     assert -0.75 < slope < -0.3
 
 
+@pytest.mark.filterwarnings("ignore:at infinite width")
 def test_scaled_scores_at_infinite_width_are_uniform_or_random():
     """Entries N(0, ω²/m): attention stays uniform. Entries N(0, 1/d): random scores, trained directly at the rate 2/d."""
     method = mf.GradientDescent(0.1, 100, save_every=50)
@@ -221,13 +222,40 @@ def test_a_value_product_conserves_its_balance():
 
 @pytest.mark.parametrize("options", [{"shared_attention": True}, {"activation": "linear"}])
 def test_mean_field_traps(options):
-    """Shared attention and linear output keep A_cv = 0 for ever at infinite width: they never learn the hard samples."""
-    run = mf.train(mf.Mixture(3), mf.Transformer(**options), mf.GradientDescent(0.1, 6000, save_every=6000))
+    """Shared attention and linear output keep A_cv = 0 for ever at infinite width, and say so: no hard sample is learned."""
+    trapped, method = mf.Transformer(**options), mf.GradientDescent(0.1, 6000, save_every=6000)
+    with pytest.warns(UserWarning, match=r"scores between c1 c2 c3 and v1 v2 v3 stay 0.*value_scale=0.01"):
+        run = mf.train(mf.Mixture(3), trapped, method)
     loss = {"shared_attention": 0.502547, "activation": 0.494039}[next(iter(options))]
     np.testing.assert_allclose(run.dataset.loss[-1], loss, atol=5e-7)
-    A = run.dataset.A.isel(time=-1)
-    c = ["c1", "c2", "c3"]
-    assert np.abs(A.sel(key=c, query=["v1", "v2", "v3"])).max() < 1e-12
+    assert across(run.dataset) < 1e-12
+    perturbed = replace(trapped, value_scale=0.01)  # as it offers
+    free = mf.train(mf.Mixture(2), perturbed, mf.GradientDescent(0.1, 8000, save_every=8000)).dataset
+    assert across(free) > 3
+    assert free.loss[-1] < 0.1 < np.log(2) / 2
+
+
+def across(data):
+    """The largest final score of an identifier for a signal."""
+    c, v = ([name for name in data.feature.values if name[0] == kind] for kind in "cv")
+    return float(np.abs(data.A.isel(time=-1).sel(key=c, query=v)).max())
+
+
+# What keeps the mirror image of the mixture at infinite width, and what breaks it.
+KEEPS = [
+    {"activation": "linear", "heads": 1, "bias": 0.0},
+    {"activation": "linear", "value_neurons": 2, "value_scale": 0.3},
+]
+BREAKS = [{}, {"activation": "linear", "heads": 1}, {"shared_keys": True}, {"shared_attention": True, "heads": 3}]
+
+
+@pytest.mark.filterwarnings("ignore:at infinite width")
+@pytest.mark.parametrize(("options", "keeps"), [*((each, True) for each in KEEPS), *((each, False) for each in BREAKS)])
+def test_what_is_said_of_infinite_width_is_what_happens(options, keeps):
+    network, method = mf.Transformer(**options), mf.GradientDescent(0.1, 3000, save_every=3000)
+    assert (network.limit(mf.Mixture(2).population()) is not None) == keeps
+    data = mf.train(mf.Mixture(2), network, method, model="gram").dataset
+    assert (across(data) < 1e-12) == keeps
 
 
 @pytest.mark.parametrize("loss", LOSSES)

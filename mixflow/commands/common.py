@@ -3,6 +3,7 @@
 import contextlib
 import json
 import sys
+import warnings
 
 DONE, FAILED, BAD_INPUT, INTERRUPTED = 0, 1, 2, 130
 
@@ -13,6 +14,19 @@ def say(text):
     """A line on stderr; where nobody can read it, that is no reason to fail."""
     with contextlib.suppress(OSError, ValueError):
         print(text, file=sys.stderr, flush=True)
+
+
+@contextlib.contextmanager
+def notes():
+    """Warnings of the library as lines on stderr, without the place in its code."""
+
+    def show(message, *_):
+        say(f"note: {message}")
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("always", UserWarning)
+        warnings.showwarning = show
+        yield
 
 
 def check_writable(path, suffixes=None):

@@ -2,7 +2,7 @@
 
 import pathlib
 
-from .common import DONE, JSON, check_writable, say, show
+from .common import DONE, JSON, check_writable, notes, say, show
 
 SUMMARY = "Train one network and print what it learned."
 EXAMPLE = "mixflow train --classes 2 --width inf --omega 0.3 --method gd --learning-rate 0.1 --steps 20000 --out run.nc"
@@ -81,7 +81,8 @@ def _trained(options):
     model = options.model or tables.pop("model", "auto")
     tables["method"] = _method(options, tables.get("method"))
     task, network, method = read(given(options, tables))
-    return train(task, network, method, model=model, progress=True)
+    with notes():
+        return train(task, network, method, model=model, progress=True)
 
 
 def _method(options, base):

@@ -69,6 +69,10 @@ class Network(ABC):
             found[name] = (("time", *named, *rest), x)
         return found
 
+    def limit(self, task=None):
+        """What infinite width does to it: there is none, so None."""
+        return None
+
     def coordinates(self, task):
         """Labels along the dimensions of `variables`: none of its own."""
         return {}

@@ -177,17 +177,11 @@ class Transformer(Spec, section="transformer", kind="transformer"):
             return 2.0 / (self.dimension or len(task.features))
         return self.score_scale**2 if self.attention == "direct" else self.score_scale
 
-    def limit(self):
-        """What becomes of the attention at infinite width where it is not the ordinary mean-field limit: a sentence, or None."""
-        if not self.mean_field or not self.scaled_scores:
-            return None
-        if self.standard and self.attention == "product":
-            return "at infinite width these scores start random and are trained directly, at the rate 2/d."
-        if self.standard:
-            return (
-                "at infinite width these scores start random and are never trained: their rate vanishes like 1/width."
-            )
-        return "at infinite width scores divided by √width vanish and attention stays uniform; use initialisation='standard'."
+    def limit(self, task=None):
+        """What becomes of it at infinite width where that is not the ordinary limit: a sentence, or None (`limits.limit`)."""
+        from .limits import limit
+
+        return limit(self, task)
 
     attention_weights = ("W_K", "W_Q", "W_KQ")  # what the attention stage of a staged run trains
 

@@ -83,6 +83,10 @@ class Vanilla(Spec, section="transformer", kind="vanilla"):
             "probe_answer": (("time", "depth"), answer_probe(task, history["stream"])),
         }
 
+    def limit(self, task=None):
+        """What infinite width does to it: it has a finite one, so None."""
+        return None
+
     def coordinates(self, task):
         """Labels along the dimensions of `variables`."""
         from .probes import PAIRS

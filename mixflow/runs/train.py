@@ -4,6 +4,7 @@ import concurrent.futures
 import json
 import os
 import time as clock
+import warnings
 
 from ..engines import choose
 from ..errors import DivergedError, Interrupted, SpecError
@@ -35,7 +36,8 @@ def train(task, transformer=None, method=None, *, model="auto", start=None, prog
     on_save      a function of (time, dataset), given each stretch of saved times as it is computed, for a live display;
                  `dataset()` makes the labelled dataset of the stretch; a state at the switch of two stages comes twice
 
-    What either function raises ends the run.
+    What either function raises ends the run. Where infinite width freezes a network, makes it random or traps it, a warning says
+    so first (`Transformer.limit`).
     Raises SpecError for arguments that do not fit together, DivergedError (with the history in `.run`) when the run
     leaves float64, ChatteringError likewise, Interrupted (a KeyboardInterrupt, with the history in `.run`) on Ctrl-C.
 
@@ -46,6 +48,8 @@ def train(task, transformer=None, method=None, *, model="auto", start=None, prog
     """
     network, method = checked(task, transformer, method)
     engine = choose(task, network, method, model)
+    if start is None:
+        _announce([engine])
     bar = Progress.of(progress, unit=method.extent[1])
     began = clock.perf_counter()
     try:
@@ -68,6 +72,13 @@ def checked(task, network, method):
         if isinstance(value, type) or not all(hasattr(value, each) for each in needs):
             raise SpecError(f"{name} = {value!r:.80}: expected {kinds}.")
     return network, method
+
+
+def _announce(engines):
+    """Warn, before anything is computed, where infinite width freezes a network, makes it random or traps it."""
+    said = {engine.network.limit(getattr(engine, "population", None)): None for engine in engines}
+    for sentence in filter(None, said):
+        warnings.warn(sentence, stacklevel=4)  # the caller of train, behind the door to float64
 
 
 def _single(engine, network, method, state, bar, on_save=None):
@@ -157,6 +168,7 @@ def train_many(task, networks, method=None, *, model="auto", progress=False):
         checked(task, network, method)
     method = method.shared_times()
     engines = [choose(task, network, method, model) for network in networks]
+    _announce(engines)
     bar = Progress.of(progress, unit="run")
     began = clock.perf_counter()
     try:
