@@ -3,7 +3,7 @@
 from dataclasses import asdict, dataclass
 
 from ..errors import SpecError
-from .recipes import CONSTRUCTIONS, METHODS, TASKS, TRAINED, labels
+from .recipes import CONSTRUCTIONS, METHODS, NETWORKS, TASKS, TRAINED, labels
 
 MOST_STEPS = 500_000
 
@@ -86,6 +86,10 @@ _TABLE = (
     Control(
         "distractors", "further tokens", "whole", 1, least=1, most=3, step=1,
         only={**_TRAINED, "task": ("longer",)}, help="Tokens ±d in every sample that have nothing to do with its label.",
+    ),
+    Control(
+        "network", "network", "choice", "paper", choices=labels(NETWORKS), only=_TRAINED,
+        help="The paper's transformer, or one in which a part of it is missing: what does it need?",
     ),
     Control(
         "width", "width m", "choice", "inf", choices=WIDTHS, only=_TRAINED,

@@ -100,6 +100,21 @@ PRESETS = [
         "state": {"bias": 0.0, "steps": 2000},
     },
     {
+        "id": "shared",
+        "name": "What breaks: one attention for both heads",
+        "shows": "Both heads look at the same tokens. At infinite width what one head would learn the other unlearns: the score "
+        "between identifier and signal stays 0, half of the samples stay undecided, and the loss cannot fall below ½ ln 2. A "
+        "hair's breadth of asymmetry frees it: try width 256, or 20,000 steps, after which the computer's own rounding does.",
+        "state": {"network": "shared", "steps": 8000},
+    },
+    {
+        "id": "linear",
+        "name": "What breaks: no ReLU",
+        "shows": "Without a ReLU no neuron ever switches off, and nothing tells a signal from its opposite: the same trap, at "
+        "the same loss.",
+        "state": {"network": "linear"},
+    },
+    {
         "id": "tied",
         "name": "Another mechanism: tied values",
         "shows": "With w_− = −w_+ the identifier cannot be worth anything (w·c stays 0), so it cannot be read; instead it learns "

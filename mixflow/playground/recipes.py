@@ -53,6 +53,18 @@ TASKS = {
 }
 
 
+# networks ------------------------------------------------------------------------------------------------------------
+
+# The same for networks: (label, options of the Transformer, without it the paper's). For the page's own engine: the names in
+# static/engine.js.
+NETWORKS = {
+    "paper": ("two heads with a ReLU (the paper)", {}),
+    "shared": ("both heads share one attention", {"shared_attention": True}),
+    "direct": ("scores trained directly, no keys and queries", {"attention": "direct"}),
+    "linear": ("no ReLU: the answer is linear", {"activation": "linear"}),
+}
+
+
 # methods -------------------------------------------------------------------------------------------------------------
 
 

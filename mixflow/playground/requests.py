@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from ..errors import SpecError
 from ..networks.transformer import Transformer
 from .controls import CONTROLS, MOST_STEPS
-from .recipes import CONSTRUCTIONS, METHODS, TASKS
+from .recipes import CONSTRUCTIONS, METHODS, NETWORKS, TASKS
 
 # Most K where all K·2^K samples are followed one by one, and where the flow follows them by type: until they have learned,
 # K = 20 takes some seconds with its certificate, K = 30 a minute, K = 50 five.
@@ -40,11 +40,16 @@ class Request:
             return
         c = dict(self.values)
         K, most = c["classes"], min(LISTED_CLASSES[c["method"]], TASKS[c["task"]][1])
-        why = "at finite width" if c["width"] != "inf" else "with this task" if c["task"] != "plain" else None
+        listed = {
+            "at finite width": c["width"] != "inf",
+            "with this task": c["task"] != "plain",
+            "with this network": c["network"] != "paper",
+        }
+        why = next((words for words, holds in listed.items() if holds), None)
         if why and most < K:
             raise SpecError(
                 f"K = {K} {why} follows {K}·2^{K} samples one by one, too slow for a page with this method: "
-                f"take K ≤ {most}, or the plain task at infinite width."
+                f"take K ≤ {most}, or the paper's task and network at infinite width."
             )
         if c["method"] == "flow" and K > FLOW_CLASSES:
             raise SpecError(
@@ -74,4 +79,5 @@ class Request:
             return (CONSTRUCTIONS[c["method"]][1](c),)
         width = math.inf if c["width"] == "inf" else int(c["width"])
         options = {name: c[name] for name in ("omega", "bias", "tie_values", "seed") if name in c}
-        return TASKS[c["task"]][2](c), Transformer(width=width, **options), METHODS[c["method"]][1](c)
+        network = Transformer(width=width, **options, **NETWORKS[c["network"]][1])
+        return TASKS[c["task"]][2](c), network, METHODS[c["method"]][1](c)

@@ -68,7 +68,7 @@ export function open(config) {
     if (why) return;
     const { index } = clock;
     const atom = run.names.listed ? samples.chosen(run) : 0;
-    if (id === "network") network.show(run, index, atom, state.get("bias"), state.get("probe"));
+    if (id === "network") network.show(run, index, atom, state.get("bias"), state.get("probe"), state.get("network") === "linear");
     else if (id === "samples") samples.show(run, index);
     else if (id === "matrix") maps.matrix(run, index);
     else if (id === "attention") maps.attention(run, index, atom);

@@ -7,9 +7,10 @@ const HEAD = [1, -1]; // the signs with which the heads enter the answer
 
 // The Gram state of a listed task: w (2, F), A, G_K, G_Q (2, F, F), each a flat array; index (h·F + key)·F + query.
 export class Gram {
-  constructor(task, { width, omega, bias, seed, tie_values: tied }) {
+  // network: "paper", or what differs from it: "shared" (one attention for both heads), "direct" (A itself is trained), "linear" (no ReLU)
+  constructor(task, { network, width, omega, bias, seed, tie_values: tied }) {
     const F = task.features.length;
-    Object.assign(this, { task, F, bias, tied });
+    Object.assign(this, { task, F, bias, tied, shared: network === "shared", direct: network === "direct", linear: network === "linear" });
     this.gram = this.entries(1, task.coherence);
     this.w = new Float64Array(2 * F);
     if (width === "inf") {
@@ -43,9 +44,11 @@ export class Gram {
     const across = Math.sqrt(1 - coherence);
     const off = (Math.sqrt(1 + (F - 1) * coherence) - across) / F;
     const root = coherence ? this.entries(across + off, off) : null;
-    const numbers = normals(seed, 4 * m * F).map((x) => (omega / Math.sqrt(m)) * x);
+    const drawn = this.shared ? 1 : 2; // attentions
+    const numbers = normals(seed, 2 * drawn * m * F).map((x) => (omega / Math.sqrt(m)) * x);
     const rows = (side, h) => {
-      const W = numbers.subarray((2 * side + h) * m * F, (2 * side + h + 1) * m * F);
+      const place = drawn * side + (h % drawn);
+      const W = numbers.subarray(place * m * F, (place + 1) * m * F);
       return root ? product(W, root, m, F) : W;
     };
     const [A, GK, GQ] = [0, 1, 2].map(() => new Float64Array(2 * F * F));
@@ -90,8 +93,12 @@ export class Gram {
       }
     }
     for (let a = 0; a < atoms.length; a += 1) {
-      this.margin[a] = atoms[a].label * (Math.max(z[a], 0) - Math.max(z[atoms.length + a], 0));
+      this.margin[a] = atoms[a].label * (this.on(z[a]) - this.on(z[atoms.length + a]));
     }
+  }
+
+  on(z) {
+    return this.linear ? z : Math.max(z, 0);
   }
 
   // ∂loss/∂w and ∂loss/∂A at the present state, into gw and g.
@@ -105,7 +112,7 @@ export class Gram {
     for (let h = 0; h < 2; h += 1) {
       for (let a = 0; a < atoms.length; a += 1) {
         const { feature, sign, length: L } = tokens[a];
-        if (z[h * atoms.length + a] > 0) {
+        if (this.linear || z[h * atoms.length + a] > 0) {
           const slope = (-HEAD[h] * atoms[a].label * atoms[a].weight) / (1 + Math.exp(margin[a])) / L;
           for (let k = 0; k < L; k += 1) {
             const row = h * F + feature[k];
@@ -124,6 +131,7 @@ export class Gram {
       }
     }
     if (this.tied) for (let f = 0; f < F; f += 1) gw[F + f] = -(gw[f] = gw[f] - gw[F + f]);
+    if (this.shared) for (let i = 0; i < F * F; i += 1) g[F * F + i] = g[i] += g[F * F + i];
   }
 
   // One step with these learning rates; 0 freezes that part.
@@ -138,6 +146,11 @@ export class Gram {
       if (!etaA) continue;
       const h_A = part(this.g);
       for (let i = 0; i < F * F; i += 1) h_A[i] *= etaA;
+      if (this.direct) {
+        const moved = coherence ? product(product(gram, h_A, F, F), gram, F, F) : h_A;
+        part(this.A).forEach((_, i, A) => { A[i] -= moved[i]; });
+        continue;
+      }
       this.update(part(this.A), part(this.GK), part(this.GQ), h_A);
     }
   }

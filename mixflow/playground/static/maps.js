@@ -1,6 +1,6 @@
 // Square maps: scores between features, attention inside one sample; rows are keys and columns are queries in both.
 
-import { put, svg, text, tokenName, write } from "./draw.js";
+import { put, signed, svg, text, tokenName, write } from "./draw.js";
 
 const SIZE = 40;
 const SIDE = 46;
@@ -37,7 +37,7 @@ export class Maps {
       put(box, { class: `cell tone-${kind}`, "fill-opacity": Math.min(1, share).toFixed(3) });
       write(title, `${HEADS[h]}: ${tokenName(...tokens[q])} looks at ${tokenName(...tokens[k])}: ${x.toFixed(4)}`);
       if (n <= 7) {
-        write(label, x.toFixed(2).replace("-", "−"));
+        write(label, signed(x));
         label.classList.toggle("strong", share > 0.55);
       }
     }

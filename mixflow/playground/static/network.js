@@ -16,7 +16,8 @@ export class Network {
     Object.assign(this, { body, choose, signature: "" });
   }
 
-  show(run, index, atom, bias, probe) {
+  // linear: the heads have no ReLU
+  show(run, index, atom, bias, probe, linear) {
     const width = Math.floor(this.body.clientWidth);
     if (width < 100) return;
     const tokens = run.names.tokens[atom];
@@ -40,14 +41,15 @@ export class Network {
         write(parts.values[k].label, signed(value, 1));
       }
       const z = run.at("z", index, h, atom);
-      const mode = run.mode(index, h, atom);
+      const mode = linear ? "on" : run.mode(index, h, atom);
+      const out = linear ? z : Math.max(z, 0);
       put(parts.neuron, { class: `neuron tone-${HEADS[h].tone} neuron-${mode}` });
       write(parts.z, signed(z));
       write(parts.sum, `${z - bias < 0 ? "−" : "+"} read ${signed(Math.abs(z - bias), 2)}`);
       write(parts.bias, `bias ${signed(bias, 2)}`);
-      write(parts.gate, GATES[mode]);
-      put(parts.out, { "stroke-width": (1 + Math.min(this.thickest, 3 * Math.max(z, 0))).toFixed(2), class: `wire tone-${HEADS[h].tone}${z > 0 ? "" : " wire-off"}` });
-      return Math.max(z, 0);
+      write(parts.gate, linear ? "no ReLU" : GATES[mode]);
+      put(parts.out, { "stroke-width": (1 + Math.min(this.thickest, 3 * Math.abs(out))).toFixed(2), class: `wire tone-${HEADS[h].tone}${out ? "" : " wire-off"}` });
+      return out;
     });
     this.answer(run, atom, heard[0] - heard[1]);
     for (const [name, parts] of Object.entries(this.buttons)) parts.classList.toggle("chosen", name === probe);

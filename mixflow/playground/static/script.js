@@ -13,6 +13,8 @@ const TASKS = {
   longer: (c) => `mf.variants.distractors(task=${mixture(c)}, count=${c.distractors})`,
 };
 
+const NETWORKS = { paper: "", shared: ", shared_attention=True", direct: ', attention="direct"', linear: ', activation="linear"' };
+
 const descent = (c, steps, every) => `mf.GradientDescent(learning_rate=${c.learning_rate}, steps=${steps}, save_every=${every})`;
 const METHODS = {
   gd: (c, time) => descent(c, c.steps, saveEvery(c.steps, c.learning_rate, time)),
@@ -45,7 +47,7 @@ print(f"margin = {net.margin:.6g} on every sample")
 `;
   }
   const width = c.width === "inf" ? "math.inf" : c.width;
-  const transformer = `mf.Transformer(width=${width}, omega=${c.omega}, bias=${c.bias}, tie_values=${python(c.tie_values)}${c.width === "inf" ? "" : `, seed=${c.seed}`})`;
+  const transformer = `mf.Transformer(width=${width}, omega=${c.omega}, bias=${c.bias}, tie_values=${python(c.tie_values)}${NETWORKS[c.network]}${c.width === "inf" ? "" : `, seed=${c.seed}`})`;
   const at = time === null ? "isel(time=-1)" : `sel(time=${time}, method="nearest")`;
   return `${c.width === "inf" ? "import math\n\n" : ""}import mixflow as mf
 

@@ -21,8 +21,8 @@ export function schedule({ method, learning_rate: rate, steps, neurons, attentio
 
 export function start(asked) {
   const written = asked.method === "construct";
-  const settings = written ? { ...asked, task: "plain", width: "inf", omega: 0, tie_values: false } : asked;
-  const plain = settings.task === "plain" && settings.width === "inf";
+  const settings = written ? { ...asked, task: "plain", network: "paper", width: "inf", omega: 0, tie_values: false } : asked;
+  const plain = settings.task === "plain" && settings.network === "paper" && settings.width === "inf";
   const task = listed(settings) ? population(settings) : null;
   const system = plain ? new Symmetric(settings.classes, settings) : new Gram(task, settings);
   if (written) system.construct(settings.target_margin);
