@@ -12,6 +12,14 @@ from mixflow.paper.experiments.shape import quiet
 
 # (series, variable): x → factor · x |x|^power, and the checks that must then fail.
 ALTERED = {
+    "co-occurrence": {
+        ("training", "loss"): (1.5, 0, ["loss"]),
+        ("training", "A_21"): (-1, 0, ["rise", "rises by"]),
+        ("training", "A_32"): (-1, 0, ["fall", "falls by"]),
+        ("training", "A_31"): (1, -0.9, ["attention waits"]),
+        ("widths", "time"): (1, 0.1, ["time"]),
+        ("widths", "change"): (1, 0.1, ["change"]),
+    },
     "even-pairs": {
         ("training", "loss"): (0.9999, 0, ["loss 1", "loss 1000", "loss 10000"]),
         ("training", "attending"): (0.9999, 0, ["attention"]),
@@ -24,6 +32,11 @@ ALTERED = {
         ("deciding", "value"): (1, 0.2, ["value"]),
         ("deciding", "score"): (1, 0.2, ["score"]),
         ("copying", "delay"): (1, 0.2, ["finite width", "later"]),
+    },
+    "token-selection": {
+        ("ends", "direct_Frobenius"): (0.8, 0, ["direct nearer", "direct Frobenius"]),
+        ("ends", "product_nuclear"): (0.8, 0, ["product nearer", "product nuclear"]),
+        ("ends", "product_gap"): (1e4, 0, ["product gap"]),
     },
 }
 PAPERS = [name for name in experiments.NAMES if "papers" in experiments.home(name)]

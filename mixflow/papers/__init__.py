@@ -7,7 +7,7 @@
 
 from ..paper.check import Check, between, equal, near, paper, shown, stored, theory
 from ..paper.experiments.shape import Experiment, Picture, Results, Setting
-from .tools import growth, labelled, panels, power
+from .tools import growth, joined, labelled, panels, power
 
 __all__ = [
     "Check",
@@ -18,6 +18,7 @@ __all__ = [
     "between",
     "equal",
     "growth",
+    "joined",
     "labelled",
     "near",
     "panels",

@@ -45,14 +45,10 @@ def run(settings, progress):
     late = mf.GradientDescent(rate, more, save_every=max(10, settings["steps"] // 1000), attention_rate=1 / scale**2)
     first = mf.train(task, NETWORK, early, progress=progress)
     then = mf.train(task, NETWORK, late, start=first, progress=progress)
-
-    def joined(name):
-        return np.concatenate([first.dataset[name].values, then.dataset[name].values[1:]])
-
-    A, u = joined("A")[:, 0], joined("w")[:, 0]  # of the one head
-    step = np.concatenate([first.dataset.step.values, phase + then.dataset.step.values[1:]])
+    step, A, u, loss = kit.joined([first, then], "A", "w", "loss")
+    A, u = A[:, 0], u[:, 0]  # of the one head
     values = {
-        "loss": ("sum over the lengths of the mean losses", settings["lengths"] * joined("loss")),
+        "loss": ("sum over the lengths of the mean losses", settings["lengths"] * loss),
         "first": ("u on the first position", u[:, 0]),
         "second": ("u on the second position", u[:, 2]),
         "norm_u": ("‖u‖", np.linalg.norm(u, axis=1)),

@@ -1,4 +1,4 @@
-"""What several papers use: power laws, a dataset for a figure, a row of axes in the look of the laboratory."""
+"""What several papers use: power laws, runs joined, a dataset for a figure, a row of axes in the look of the laboratory."""
 
 import contextlib
 
@@ -21,6 +21,16 @@ def power(t, y):
 def growth(t, y):
     """How much y grows when ln t grows by 1, by the same least squares; t (k,) positive, y (k,)."""
     return float(np.polyfit(np.log(t), y, 1, w=np.asarray(t, float) ** -0.5)[0])
+
+
+def joined(runs, *names):
+    """The steps (k,), and the named variables with time first, of runs each of which began where the one before ended."""
+    steps, first = [], 0
+    for run in runs:
+        steps.append(first + run.dataset.step.values[bool(first) :])
+        first = steps[-1][-1]
+    parts = ([run.dataset[name].values[i > 0 :] for i, run in enumerate(runs)] for name in names)
+    return [np.concatenate(each) for each in (steps, *parts)]
 
 
 def labelled(dim, places, values):

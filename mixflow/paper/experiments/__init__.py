@@ -17,7 +17,9 @@ _HOME = {
     "practice": "practice",
     "claims": "claims",
     "robustness": "robustness",
+    "co-occurrence": "...papers.co_occurrence",
     "even-pairs": "...papers.even_pairs",
+    "token-selection": "...papers.token_selection",
     "single-head": "...papers.single_head",
 }
 NAMES = tuple(_HOME)
