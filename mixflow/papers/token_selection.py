@@ -14,9 +14,9 @@ from .. import papers as kit
 from .separators import cosine, least_frobenius, least_nuclear
 
 CONFIG = {
-    "samples": kit.Setting(6, "n"),
-    "tokens": kit.Setting(8, "T"),
-    "dimension": kit.Setting(10, "d"),
+    "samples": kit.Setting(6, "n, small enough for eight solved problems"),
+    "tokens": kit.Setting(8, "T, tokens of a sample"),
+    "dimension": kit.Setting(10, "d: 60 numbers of W against 42 inequalities"),
     "heads": kit.Setting(8, "random heads v, one run each"),
     "steps": kit.Setting(2000, "of normalised descent"),
     "lengths": kit.Setting(
