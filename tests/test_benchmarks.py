@@ -8,6 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from mixflow.bench import table
+from mixflow.cli import main
+
 FOLDER = Path(__file__).parents[1] / "benchmarks"
 SCRIPTS = sorted(path.name for path in FOLDER.glob("*.py") if path.name != "engine.py")
 
@@ -44,3 +47,23 @@ def test_missing_compiler_is_one_clear_sentence():
     done = run("against_c.py", "--compiler", "no-such-compiler")
     assert done.returncode == 2
     assert done.stderr.splitlines()[-1].endswith("install gcc or name one with --compiler")
+
+
+def test_mixflow_bench_shows_ratios_and_growth(monkeypatch, capsys):
+    for name, values in {
+        "LISTED": (2, 3),
+        "SYMMETRIC": (9, 20),
+        "WIDTHS": (4, 8),
+        "SEEDS": (2, 4),
+        "STEPS": (20, 40),
+    }.items():
+        monkeypatch.setattr(table, name, values)
+    monkeypatch.setattr(table, "UNTIL", 20.0)
+    assert main(["bench", "--seconds", "0.3", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert [len(found[part]) for part in ("step", "flow", "growth")] == [4, 2, 5]
+    assert all(row["microseconds"] > 0 and row["ratio"] > 0 for row in found["step"])
+    assert "switches" in found["flow"][0]["what"]
+    assert all(len(row["values"]) == 2 for row in found["growth"])
+    assert main(["bench", "--seconds", "-1"]) == 2
+    assert "seconds = -1" in capsys.readouterr().err

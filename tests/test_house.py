@@ -9,7 +9,7 @@ PACKAGE = Path(mf.__file__).parent
 # A room may import the rooms above it, never one below.
 PLAN = [
     "lazy", "errors", "extras", "checks", "sealed", "display", "spec", "jaxed", "guest", "progress", "provenance", "ctrl_c",
-    "tasks", "networks", "filippov", "engines", "methods", "measure", "plot", "summary", "runs", "export", "proofs",
+    "tasks", "networks", "filippov", "engines", "methods", "measure", "plot", "summary", "runs", "export", "bench", "proofs",
     "sweeping", "paper", "papers",
     "playground", "commands", "cli", "__main__",
 ]  # fmt: skip

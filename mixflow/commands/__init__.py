@@ -14,6 +14,7 @@ NAMES = (
     "prove",
     "playground",
     "data",
+    "bench",
     "info",
     "completion",
 )
