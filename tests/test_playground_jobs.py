@@ -1,6 +1,7 @@
 """Jobs without a server: the line, frames made beside the run, errors that stay inside, a program that ends."""
 
 import asyncio
+import threading
 from concurrent.futures import Future
 
 import numpy as np
@@ -66,6 +67,31 @@ def test_a_line_that_is_too_long_is_refused_and_shared_runs_do_not_lengthen_it(i
         assert line.ask(Request.of({"omega": 0.2})) is waiting[1]
         with pytest.raises(SpecError, match=r"3 runs are under way or waiting.*try again soon"):
             line.ask(Request.of({"omega": 0.4}))
+
+    asyncio.run(crowd())
+
+
+def test_a_quick_run_does_not_wait_for_a_crowd_of_long_ones(monkeypatch):
+    """Long runs hold every worker there is for them until the quick one, which came last, is over."""
+    release = threading.Event()
+
+    def work(job):
+        if job.cost > jobs.QUICK:
+            release.wait(20)
+        job.say(None, over=True)
+
+    monkeypatch.setattr(jobs.Job, "work", work)
+
+    async def crowd():
+        line = jobs.Jobs(asyncio.get_running_loop())
+        long = [line.ask(Request.of({"omega": 0.1 + 0.01 * i, "steps": 500_000})) for i in range(45)]
+        quick = line.ask(Request.of({"steps": 1000}))
+        async with asyncio.timeout(10):
+            assert [frame async for frame in quick.follow()] == []
+        assert quick.over
+        assert not any(job.over for job in long)
+        release.set()
+        line.close()
 
     asyncio.run(crowd())
 

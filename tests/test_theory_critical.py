@@ -10,7 +10,8 @@ import pytest
 import mixflow as mf
 from mixflow.paper.experiments.claims_critical import main
 from mixflow.paper.reaching import reaches
-from mixflow.paper.theory.comparison import _widened, enclosed, grown, sandwich, separation
+from mixflow.paper.theory import comparison
+from mixflow.paper.theory.comparison import _advance, _widened, enclosed, grown, sandwich, separation
 from mixflow.paper.theory.critical import CV, VC, Critical, critical, critical_of_run, plateau_growth
 from mixflow.paper.theory.enclosure import _field, enclose
 from mixflow.paper.theory.intervals import Interval, linear, product, shares
@@ -109,6 +110,14 @@ def test_a_growth_that_rises_evenly_is_followed_exactly():
     path = grown(times, H, 0.09 * np.eye(4), 0.2)
     assert len(path) == 5  # it is above 0.2 there
     np.testing.assert_allclose(path, 0.09 * np.sinh(0.03 * times[:5] ** 2), rtol=1e-12)
+
+
+def test_a_step_that_cannot_be_enclosed_is_refused(monkeypatch):
+    monkeypatch.setattr(comparison, "STEP", 10.0)  # one step over a growth by e⁴
+    H = np.zeros((4, 4))
+    H[CV] = H[CV[::-1]] = 1.0
+    with pytest.raises(ArithmeticError, match="no step of the comparison system holds"):
+        _advance(np.stack([np.eye(4)] * 2), Interval(H, H), Interval(0 * H, 0 * H), 2.0)
 
 
 def test_between_saves_a_value_may_go_beyond_them_by_the_largest_step():

@@ -3,7 +3,9 @@
 import asyncio
 import collections
 import contextlib
-import queue
+import heapq
+import itertools
+import math
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -15,10 +17,12 @@ from ..errors import MixflowError, SpecError
 from ..methods.until import limit
 from ..runs.constructed import constructed
 from ..runs.train import train
+from ..sweeping.plan import nominal_seconds
 from . import views
 from .frames import encode
 
-WORKERS = 2  # runs at a time
+WORKERS = 2  # runs at a time, and a quick one beside them
+QUICK = 2.0  # nominal seconds of a quick run: it never waits for longer ones, however many they are
 WAITING = 100  # runs that may wait for a worker
 SECONDS = 120  # longest a run may take
 KEPT_BYTES = 200 * 2**20  # of finished results
@@ -38,7 +42,7 @@ class Job:
     """One run: the frames made so far, whether it is over, who follows it. Lives in the event loop; `work` in a thread."""
 
     def __init__(self, request, loop):
-        self.request, self.key = request, request.key
+        self.request, self.key, self.cost = request, request.key, _cost(request)
         self.frames, self.over, self.run = [], False, None
         self.followers = 0
         self.stop = threading.Event()
@@ -106,6 +110,14 @@ class Job:
         except Exception as error:  # a fault of ours must not take the worker with it
             message = f"the engine failed with {type(error).__name__}: {str(error)[:200]}"
             self.say(encode("failed", {"key": self.key, "message": message}), over=True)
+
+
+def _cost(request):
+    """Nominal seconds of a run, about."""
+    if request.constructed:
+        return 0.0
+    task, network, method = request.spec()
+    return nominal_seconds(choose(task, network, method), method)
 
 
 class _Stream:
@@ -190,18 +202,42 @@ class _Stream:
         return encode("done", header, arrays)
 
 
+class _Line:
+    """Jobs that wait for a worker, the cheapest first."""
+
+    def __init__(self):
+        self._jobs, self._numbers, self._changed = [], itertools.count(), threading.Condition()
+        self._closed = False
+
+    def put(self, job):
+        with self._changed:
+            heapq.heappush(self._jobs, (job.cost, next(self._numbers), job))
+            self._changed.notify_all()
+
+    def take(self, most):
+        """The next job of at most this cost, when there is one; None at the end."""
+        with self._changed:
+            self._changed.wait_for(lambda: self._closed or (self._jobs and self._jobs[0][0] <= most))
+            return None if self._closed else heapq.heappop(self._jobs)[-1]
+
+    def close(self):
+        with self._changed:
+            self._closed = True
+            self._changed.notify_all()
+
+
 class Jobs:
-    """All jobs: at most WORKERS at work, WAITING in line, finished ones kept up to KEPT_BYTES, least recently used first out."""
+    """All jobs: WORKERS and a quick one at work, WAITING in line, the cheapest first; finished ones are kept up to KEPT_BYTES."""
 
     def __init__(self, loop):
         self.loop = loop
         self.active, self.kept = {}, collections.OrderedDict()
         self.unfinished = 0  # in line or at work, cancelled ones included until their worker lets go
         self.first_done = threading.Event()
-        self._line = queue.SimpleQueue()
+        self._line = _Line()
         # Daemon threads: a compilation cannot be interrupted, and leaving the program must not wait for it.
-        for _ in range(WORKERS):
-            threading.Thread(target=self._worker, daemon=True).start()
+        for most in [math.inf] * WORKERS + [QUICK] * bool(WORKERS):
+            threading.Thread(target=self._worker, args=(most,), daemon=True).start()
 
     def ask(self, request):
         """The job for this request: kept, under way, or new; SpecError if the line is too long."""
@@ -240,11 +276,10 @@ class Jobs:
         """Stop everything."""
         for job in self.active.values():
             job.stop.set()
-        for _ in range(WORKERS):
-            self._line.put(None)
+        self._line.close()
 
-    def _worker(self):
-        while (job := self._line.get()) is not None:
+    def _worker(self, most):
+        while (job := self._line.take(most)) is not None:
             if not job.stop.is_set():
                 job.work()
             try:

@@ -146,7 +146,7 @@ def _groups(sweep):
         same = tuple(a for a, axis in enumerate(sweep.axes) if unused.issuperset(axis.fields))
         chosen = [indices[:1] if a in same else indices for a, indices in enumerate(chosen)]
         packed = engine.lanes if "method.learning_rate" in shared else 1
-        nominal = _nominal_seconds(engine, method) / packed
+        nominal = nominal_seconds(engine, method) / packed
         sizes = _sizes(engine, sweep.output)
         offered |= sizes
         kept = _saves(method) * sum(sizes.get(name, 0) for name in sweep.output["series"])
@@ -208,7 +208,7 @@ def _batch_runs(lanes, runs, nominal, bytes_each):
     return max(1, int(wanted) // lanes) * lanes
 
 
-def _nominal_seconds(engine, method):
+def nominal_seconds(engine, method):
     """Rough time of one call of the engine (all its lanes) on a nominal core; only sizes batches and orders groups."""
     size = max(1.0, engine.work())
     if method.flows:  # some thousand evaluations, more with more atoms
