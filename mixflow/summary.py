@@ -65,6 +65,8 @@ def stage_table(stages):
 def _dials(transformer):
     if transformer.get("kind") == "own":
         return f"network {transformer['name']}"
+    if transformer.get("kind") == "read-out":
+        return f"read-out {transformer['answer'].partition(':')[2]}, {_dials(transformer['transformer'])}"
     if transformer.get("kind") == "vanilla":
         return f"width {transformer['width']}, {transformer['layers']} layers of {transformer['heads']} heads"
     return f"width {transformer['width']}, ω = {transformer['omega']:g}, b = {transformer['bias']:g}"

@@ -14,7 +14,7 @@ from mixflow.summary import table
 pytestmark = pytest.mark.as_user
 
 PAGE = (Path(__file__).parent.parent / "docs" / "your-own.md").read_text()
-TASK, NETWORK = re.findall(r"^```python\n(.*?)^```", PAGE, re.S | re.M)
+TASK, NETWORK, READ_OUT = re.findall(r"^```python\n(.*?)^```", PAGE, re.S | re.M)
 
 
 def execute(program):
@@ -24,7 +24,7 @@ def execute(program):
     return names
 
 
-@pytest.mark.parametrize("program", [TASK, NETWORK])
+@pytest.mark.parametrize("program", [TASK, NETWORK, READ_OUT])
 def test_programs_are_short(program):
     assert len(program.splitlines()) < 40
 
@@ -60,6 +60,12 @@ def test_the_network(capsys, tmp_path):
         _ = again.transformer
     single = mf.train(mf.Mixture(2), names["LinearAttention"](seed=1), names["method"]).dataset
     assert np.array_equal(single.loss.values, names["runs"].dataset.loss.values[1])
+
+
+def test_the_read_out():
+    names = execute(READ_OUT)
+    assert float(names["run"].dataset.loss[-1]) < 0.6
+    np.testing.assert_allclose(names["gram"].dataset.A, names["full"].dataset.A, atol=1e-12)
 
 
 class Constant(mf.Network):

@@ -3,6 +3,8 @@
 Equal to training every weight, step for step.
 """
 
+from functools import partial
+
 import numpy as np
 
 from ..jaxed import jax
@@ -14,6 +16,7 @@ from .attention_tables import Tables
 from .base import Engine, besides, no_closure
 from .gram_families import Attention, Values
 from .gram_field import gram_field
+from .gram_own import own_gradient
 from .gram_rule import Rule, gram_of
 from .gram_update import Algebra, inverse_length
 from .lanes import LANES, product, stages, transpose
@@ -40,6 +43,7 @@ class Gram(Engine):
         super().__init__(task, network, method)
         self.population = task.population()
         self.readout = ReadOut.of(network, self.population)
+        self.own = hasattr(network, "respond")  # a function of the user's in the place of the read-out
         H, r = len(network.heads_for(self.population)), network.values
         self.heads, self.attentions = H, 1 if network.shared_attention else H
         self.vectors = H * r // self.attentions
@@ -69,7 +73,13 @@ class Gram(Engine):
         """What the compiled program depends on; probabilities, Γ, learning rate and bias are arguments of it."""
         task, network = self.population, self.network
         arrays = (task.token_feature, task.token_coefficient, task.count, task.labels, *asking(network, task))
-        options = (network.tie_values, network.train_bias, network.offset, self.values is None)
+        options = (
+            self.own and (network.read_out, network.neurons, *network.parameters),
+            network.tie_values,
+            network.train_bias,
+            network.offset,
+            self.values is None,
+        )
         return (
             self.name,
             self.readout,
@@ -86,7 +96,7 @@ class Gram(Engine):
 
     def start(self, network):
         """The initial state of one run, at rest."""
-        return self._at_rest(start(network, self.population))
+        return self._at_rest((network.gram_start if self.own else partial(start, network))(self.population))
 
     def _at_rest(self, state):
         families = {"w": self.values, "A": self.attention}
@@ -112,11 +122,14 @@ class Gram(Engine):
 
     def _to_lanes(self, name, values):
         x, name = np.stack(values, axis=-1), name.removesuffix("_velocity")  # lanes last
-        if name == "offset":
+        if name == "offset" or self._own_part(name):
             return x
         if name in OF_VALUES:
             x = x.reshape(self.attentions, self.vectors, *x.shape[2:])
         return np.moveaxis(x, 0, -2).reshape(*x.shape[1:-1], -1)
+
+    def _own_part(self, name):
+        return self.own and name in self.network.parameters
 
     def unstack(self, saved, lane):
         """The history of one lane, time first."""
@@ -124,7 +137,7 @@ class Gram(Engine):
 
     def _from_lanes(self, name, x, lane):
         name = name.removesuffix("_velocity")
-        if name == "offset":
+        if name == "offset" or self._own_part(name):
             return x[..., lane]
         x = np.stack([x[..., i] for i in range(lane, x.shape[-1], LANES)], axis=1)  # (saves, a, …)
         if name in OF_VALUES:
@@ -191,6 +204,9 @@ class Gram(Engine):
 
     def gradient(self, stage, state, parameters, weight):
         """∂loss/∂w (F, lanes) of every value vector, g = ∂loss/∂A (F, F, lanes), and ∂loss by what else is trained."""
+        if self.own:
+            g_w, g, g_others = own_gradient(self, state, weight)
+            return self._tied(g_w), g, g_others
         kernel, rows = self.kernel, self.kernel.rows
         E, inverse_Z = kernel.exponentials(stage, state["A"])
         read = [kernel.read(stage, E, inverse_Z, state["w"][c]) for c in range(self.vectors)]
@@ -265,6 +281,8 @@ class Gram(Engine):
     @property
     def _trained(self):
         network = self.network
+        if self.own:
+            return list(network.parameters)
         wanted = {"bias": network.train_bias, "read_out": network.values > 1, "offset": network.offset}
         return [name for name, is_trained in wanted.items() if is_trained]
 

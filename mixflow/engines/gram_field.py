@@ -7,8 +7,9 @@ import numpy as np
 from ..networks.readout import ReadOut, asking
 from ..networks.transformer import start
 from . import loss as losses
-from .gated import GatedField, product
+from .gated import HIDDEN, GatedField, product
 from .gram_families import Attention
+from .gram_own import own_functions
 
 
 def gram_field(task, network, *, train_w=True, train_attention=True):
@@ -21,7 +22,8 @@ def gram_field(task, network, *, train_w=True, train_attention=True):
     readout = ReadOut.of(network, task)
     heads, (ask, share) = network.heads_for(task), asking(network, task)
     F, n, H, r, T = len(task.features), len(task.atoms), len(heads), network.values, len(task.token_feature)
-    state = start(network, task)
+    own = hasattr(network, "respond")
+    state = network.gram_start(task) if own else start(network, task)
     tokens = np.zeros((T, F))  # row τ: the coefficient of token type τ in the column of its feature
     tokens[np.arange(T), task.token_feature] = task.token_coefficient
     identity = np.array_equal(task.gram, np.eye(F))
@@ -43,27 +45,25 @@ def gram_field(task, network, *, train_w=True, train_attention=True):
         "Gamma": None if identity else task.gram,
         "value_neurons": float(network.value_neurons or 0),
     }
-    order = [
-        "w",
-        *(name for name in ("bias", "read_out", "offset") if name in state),
-        "A",
-        "G_K",
-        "G_Q",
-        "G_QQ",
-        "G_V",
-        "N",
-    ]
-    shapes = {name: np.shape(state[name]) for name in order if name in state}
-    surface, loss_of = _functions(readout, H, task.loss)
-    names = tuple(zip(atom, query)) if readout.before else [(a, None) for a in range(n)]
-    gates = tuple((_neuron(head, v, r), _where(task, *each)) for head in heads for v in range(r) for each in names)
+    hidden = [name for name in HIDDEN if name in state]
+    order = ["w", *(name for name in state if name not in ("w", "A", *hidden)), "A", *hidden]
+    shapes = {name: np.shape(state[name]) for name in order}
+    if own:
+        surface, loss_of = own_functions(network, task)
+        count = 1 if network.neurons is None else surface(np, constants, state).size
+        gates = tuple((f"neuron {i + 1}", "own") for i in range(count))
+    else:
+        surface, loss_of = _functions(readout, H, task.loss)
+        names = tuple(zip(atom, query)) if readout.before else [(a, None) for a in range(n)]
+        gates = tuple((_neuron(head, v, r), _where(task, *each)) for head in heads for v in range(r) for each in names)
+        gates = (("linear", "linear"),) if readout.linear else gates
     return GatedField(
         surface=surface,
         loss_of=loss_of,
         constants=constants,
         shapes=shapes,
         y0=np.concatenate([np.ravel(state[name]) for name in shapes]),
-        gate_names=(("linear", "linear"),) if readout.linear else gates,
+        gate_names=gates,
         attention=Attention.of(network, task),
     )
 

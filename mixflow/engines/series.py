@@ -13,6 +13,7 @@ from ..tasks.means import averages, mean, mean_accuracy
 from ..tasks.positions import padded_tokens
 from . import loss as losses
 from .forward import preactivation, readings
+from .gram_own import own_response
 
 MATRICES = ("A", "G_K", "G_Q")
 BESIDE = ("bias", "read_out", "offset", "G_V", "N")  # what a state may have beside w and the attention
@@ -22,11 +23,18 @@ def series(task, network, history):
     """{variable: (dimensions, values)}."""
     population = task.population()
     z, answer = respond(population, network, history)
-    return {
-        **judged(task, answer),
-        **states(population, network, history),
-        "z": _neurons(population, network, z),
-    }
+    found = {**judged(task, answer), **states(population, network, history)}
+    if not hasattr(network, "respond"):
+        return {**found, "z": _neurons(population, network, z)}
+    own = {
+        "z": z,
+        **{name: history[name] for name in network.parameters},
+    }  # numbered axes, the last of z is that of atoms
+    dims = {name: ("time", *(f"{name}_{i}" for i in range(1, x.ndim))) for name, x in own.items()}
+    if z.shape[-1] == len(population.labels):
+        heads = ("head",) if z.ndim == 3 and z.shape[1] == len(network.heads_for(population)) else dims["z"][1:-1]
+        dims["z"] = ("time", *heads, "atom")
+    return found | {name: (dims[name], x) for name, x in own.items()}
 
 
 def judged(task, answer):
@@ -63,6 +71,8 @@ def states(population, network, history):
 
 def respond(population, network, history):
     """z (time, H, r, n), or (time, H, r, n, T) by query type where the ReLU comes before the pooling, and the answer."""
+    if hasattr(network, "respond"):
+        return own_response(network, population, history)
     readout, ask = ReadOut.of(network, population), asking(network, population)
     w = history["w"]
     trained = history.get("bias")
@@ -119,7 +129,7 @@ def resumed(dataset, network, time=-1):
             if name in MATRICES and (network.shared_attention or (name == "G_K" and network.shared_keys)):
                 x = x[:1]
             state[name] = x[:, None] if one and name not in (*MATRICES, "G_QQ", "offset") else x
-    return state
+    return state | {name: at[name].values for name in getattr(network, "parameters", ()) if name in at}
 
 
 def token_series(task, network, history):

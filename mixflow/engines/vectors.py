@@ -44,6 +44,7 @@ class Vectors(OnTokens):
             "value_neurons": network.value_neurons,
             "shared_keys": network.shared_keys,
             "tied": network.attention == "tied",
+            "answer": hasattr(network, "respond"),
         }
         if chosen := [name for name, given in special.items() if given]:
             return f"{chosen[0]}: it has values and attentions of their own only; leave it out, or train task.finite()"

@@ -44,7 +44,9 @@ class Weights(Engine):
         if (why := listed(task)) is not None:
             return why
         if network.mean_field:
-            return "width = inf: infinitely many weights cannot be stored; set the width, for example 64"
+            why = network.no_closure or method.inner.no_closure or ""
+            why = f"{why.partition(';')[0]}, and " if why else ""
+            return f"width = inf: {why}infinitely many weights cannot be stored; set the width, for example 64"
         if method.flows:
             return "every weight has no gradient flow, only the reduction has; use a Transformer with model='gram'"
         if method.staged and not network.attention_weights:

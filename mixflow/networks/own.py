@@ -30,7 +30,31 @@ class Network(ABC):
     >>> run = mf.train(mf.Mixture(), Vote(), mf.GradientDescent(steps=500))
     >>> float(run.dataset.accuracy[-1])  # the hard samples are ties
     0.75
+
+    Where only the read-out is your own, give a function instead of a class: `mf.Network(answer, transformer, parameters=…)`. Its
+    training closes on inner products as a Transformer's does: it has infinite width, flow, every rule that closes, and `extend`.
+
+    answer       answer(O, parameters) -> F of every atom (n,), in jax.numpy. O (head, atom, query) is what each query reads, 0
+                 beyond an atom's end; with several values they have an axis behind the heads
+    transformer  the Transformer whose attention and values it reads; its own read-out options are not used
+    parameters   {name: initial array} of what the read-out trains
+    neurons      neurons(O, parameters) -> z of any shape, if it has ReLUs: answer then gets ReLU(z) in the place of O, and a
+                 flow goes through their kinks exactly
+
+    >>> import jax.numpy as jnp
+    >>> def gated(O, parameters):  # one head reads, the other says how much of it counts
+    ...     what, how_much = O.mean(axis=-1)
+    ...     return parameters["scale"] * what * jnp.tanh(1 + how_much)
+    >>> network = mf.Network(gated, mf.Transformer(omega=0.5), parameters={"scale": 1.0})
+    >>> run = mf.train(mf.Mixture(), network, mf.GradientFlow(until=5.0, save_at=3))
+    >>> run.dataset.attrs["model"], run.dataset.scale.dims
+    ('gram', ('time',))
     """
+
+    def __new__(cls, *arguments, **options):
+        if cls is Network:
+            from .reading import ReadOutNetwork as cls
+        return object.__new__(cls)
 
     mean_field = False
     no_closure = "its answer is a function of its own weights, not of inner products between features alone"

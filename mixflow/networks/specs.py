@@ -14,4 +14,8 @@ def network_from_spec(spec):
         raise SpecError(
             f"the run trained {spec['name']}, a network of its own: build it with the code that defines it."
         )
+    if spec.get("kind") == "read-out":
+        from .reading import rebuilt
+
+        return rebuilt(spec)
     return build("transformer", spec)

@@ -226,7 +226,9 @@ def check(run):
     missing = [] if population is not None or "A_sector" in run.dataset else [ATOMS]
     if population is not None and population.loss in ("squared", "softmax"):
         missing.append(LOGISTIC)
-    if method["kind"] == "optimizer" and method["rule"] != "sgd":
+    inner = method.get("method", method)
+    rules = any(inner.get(name) for name in ("normalised", "momentum", "weight_decay"))
+    if inner["rule"] != "sgd" if inner["kind"] == "optimizer" else rules:
         missing.append(DESCENT)
     checks = [decide(name, run.dataset, task, run.transformer, missing) for name in CLAIMS]
     return [*checks, _certified(run.certificate)]

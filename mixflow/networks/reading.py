@@ -1,0 +1,143 @@
+"""A read-out of the user's own behind the attention of a Transformer: a function of what the queries read, and everything closes.
+
+Whatever happens after O, what each query reads, training W_K, W_Q and the values closes on their inner products, and what the
+read-out trains moves by plain descent (docs/mathematics.md §13). So one function has infinite width, flow, every update rule
+that closes, three stages and `extend`.
+"""
+
+import numpy as np
+
+from ..errors import SpecError
+from ..jaxed import jax
+from . import weights as every_weight
+from .own import Network
+from .transformer import Transformer, start
+
+TAKEN = ("w", "A", "G_K", "G_Q", "G_QQ", "G_V", "N", "W_K", "W_Q", "W_KQ", "W_V", "value_neurons", "bias", "z", "loss")
+BUILT_IN = ("bias", "read_out", "offset")  # parts of a Transformer's own read-out
+_KNOWN = {}  # functions by name, of this process: a file names them, but never brings them
+
+
+class ReadOutNetwork(Network):
+    """What `mf.Network(answer, …)` makes; see there. It answers for its Transformer wherever an engine asks about attention."""
+
+    no_closure = None
+
+    def __init__(self, answer, transformer=None, *, parameters=None, neurons=None):
+        transformer = Transformer() if transformer is None else transformer
+        for name, value in (("answer", answer), ("neurons", neurons)):
+            if not callable(value) and not (name == "neurons" and value is None):
+                raise SpecError(f"{name} = {value!r:.60}: expected a function of (O, parameters).")
+        if not isinstance(transformer, Transformer):
+            raise SpecError(f"transformer = {transformer!r:.60}: expected a Transformer, whose queries read.")
+        if changed := {*BUILT_IN, "activate", "train_bias"} & set(transformer.options()):
+            raise SpecError(
+                f"{', '.join(sorted(changed))} of the Transformer is part of a read-out: leave it to your function."
+            )
+        found = {name: np.asarray(x, float) for name, x in (parameters or {}).items()}
+        if clash := [name for name in found if name in TAKEN or not str(name).isidentifier()]:
+            raise SpecError(f"parameters has {clash[0]!r}: expected a name of its own, none of {', '.join(TAKEN)}.")
+        self.read_out, self.neurons, self.transformer, self.parameters = answer, neurons, transformer, found
+        _KNOWN.update({_named(f): f for f in (answer, neurons) if f is not None})
+
+    def __getattr__(self, name):
+        if name.startswith("__") or name == "transformer":
+            raise AttributeError(name)
+        return getattr(self.transformer, name)
+
+    @property
+    def mean_field(self):
+        """Whether the width is infinite."""
+        return self.transformer.mean_field
+
+    @property
+    def attention_weights(self):
+        """What the attention stage of a staged run trains."""
+        return self.transformer.attention_weights
+
+    def options(self):
+        """What differs from the paper's network."""
+        return {**self.transformer.options(), "answer": _named(self.read_out)}
+
+    def limit(self, task=None):
+        """What infinite width does to its attention."""
+        return self.transformer.limit()
+
+    def objection(self, task):
+        """Why it cannot serve on this task, with the fix, or None."""
+        return self.transformer.objection(task)
+
+    def coordinates(self, task):
+        """Labels along the dimensions of its variables."""
+        return self.transformer.coordinates(task)
+
+    def gram_start(self, task):
+        """The initial Gram state, with the read-out's own parameters."""
+        return {name: x for name, x in start(self.transformer, task).items() if name not in BUILT_IN} | self.parameters
+
+    def start(self, task):
+        """Initial weights."""
+        drawn = every_weight.start(self.transformer, task)
+        return {name: x for name, x in drawn.items() if name not in BUILT_IN} | self.parameters
+
+    def observe(self, weights, task):
+        """The Gram state of weights."""
+        return every_weight.observe(self.transformer, weights, task) | {name: weights[name] for name in self.parameters}
+
+    def answer(self, weights, task):
+        """F of every atom (n,), or logits (C, n), from weights."""
+        return self.respond(self.observe(weights, task), task)[1]
+
+    def respond(self, state, task, on=None):
+        """z, what the neurons get (1 where there are none, since nothing is ever off), and F, in JAX; `on` stands for ReLU(z)."""
+        jnp = jax().numpy
+        own = {name: state[name] for name in self.parameters}
+        O, share = every_weight.read(self.transformer, task, state["w"], state["A"])
+        O = jnp.where(share > 0, O, 0.0)
+        O = O[:, 0] if self.transformer.values == 1 else O
+        if self.neurons is None:
+            return jnp.ones((len(state["w"]), len(task.labels))), self._checked(self.read_out(O, own), task)
+        z = self.neurons(O, own)
+        on = jnp.where(z > 0, z, 0.0) if on is None else on.reshape(z.shape)
+        return z, self._checked(self.read_out(on, own), task)
+
+    def _checked(self, F, task):
+        shape = (len(task.heads), len(task.labels)) if task.loss == "softmax" else (len(task.labels),)
+        if np.shape(F) != shape:
+            raise SpecError(
+                f"{_named(self.read_out)} gives shape {np.shape(F)}: expected {shape} for loss = {task.loss!r}."
+            )
+        return F
+
+    def spec(self):
+        """Its functions by name, its Transformer, and the start of its parameters."""
+        named = {"answer": _named(self.read_out), "neurons": None if self.neurons is None else _named(self.neurons)}
+        return {
+            "kind": "read-out",
+            **named,
+            "transformer": self.transformer.spec(),
+            "parameters": {name: x.tolist() for name, x in self.parameters.items()},
+        }
+
+
+def _named(function):
+    return f"{getattr(function, '__module__', '')}:{getattr(function, '__qualname__', repr(function))}"
+
+
+def rebuilt(spec):
+    """The network of a `spec()`; its functions must have been given to `mf.Network` in this process."""
+    from ..spec import build
+
+    answer, neurons = spec.get("answer"), spec.get("neurons")
+    for name in (answer, neurons):
+        if name is not None and name not in _KNOWN:
+            raise SpecError(
+                f"the run has the read-out {name}, which no file brings: make it with mf.Network(answer, …) first."
+            )
+    transformer = build("transformer", spec.get("transformer"))
+    own = spec.get("parameters")
+    try:
+        parameters = {name: np.asarray(x, float) for name, x in own.items()}
+    except (AttributeError, TypeError, ValueError):
+        raise SpecError(f"parameters = {own!r:.60}: expected arrays of numbers by name.") from None
+    return ReadOutNetwork(_KNOWN.get(answer), transformer, parameters=parameters, neurons=_KNOWN.get(neurons))
