@@ -61,6 +61,20 @@ def test_a_tighter_flow_moves_them_by_its_tolerance(fine):
         assert one.end == pytest.approx(other.end, rel=1e-9)
 
 
+def test_the_error_of_a_learning_time_falls_with_the_tolerance_at_first_order():
+    field = mf.field(mf.Mixture(), mf.Transformer(omega=0.3), "symmetric")
+
+    def learned(rtol):
+        method = mf.GradientFlow(until=300.0, rtol=rtol, save_at=2)
+        return field.flow(method, stop=lambda t, y: 0.1 - float(field.loss(y))).time
+
+    exact = learned(1e-11)
+    assert exact == pytest.approx(246.23835368, abs=1e-8)
+    rtols = 10.0 ** -np.arange(3, 9.1, 0.25)
+    errors = [abs(learned(rtol) - exact) for rtol in rtols]
+    assert np.polyfit(np.log(rtols), np.log(errors), 1)[0] == pytest.approx(1.0, abs=0.1)
+
+
 def test_the_derivative_of_a_boundary_is_that_of_differences(fine):
     found = fine.sensitivity(of=mf.Until("loss_hard", math.log(2) / 2), to="omega")
     size = 3e-4

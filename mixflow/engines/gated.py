@@ -13,8 +13,8 @@ its own z and loss as JAX functions plus a few constants, and everything else is
 A gate with r > 0 pushes its own neuron off and can slide; a gate with r < 0 pushes it on and cannot.
 """
 
-from dataclasses import dataclass, field
-from functools import lru_cache, partial
+from dataclasses import dataclass
+from functools import cached_property, lru_cache, partial
 
 import numpy as np
 
@@ -52,29 +52,32 @@ class GatedField:
     gate_names: tuple
     attention: Attention | None
     loss_weight: float = 1.0
-    device: dict = field(init=False, repr=False)  # the constants as device arrays
-    functions: tuple = field(init=False, repr=False)  # z, evaluate, evaluate compiled, velocity
-    field: Field = field(init=False, repr=False)  # what the solver of `filippov` follows
 
+    @cached_property
     @in_float64
-    def __post_init__(self):
-        def put(name, value):  # the dataclass is frozen
-            object.__setattr__(self, name, value)
+    def device(self):
+        """The constants as device arrays."""
+        return configured().tree.map(configured().numpy.asarray, self.constants)
 
-        put("device", configured().tree.map(configured().numpy.asarray, self.constants))
-        put("functions", _evaluation(self.surface, self.loss_of, tuple(self.shapes.items()), self.attention))
+    @cached_property
+    @in_float64
+    def functions(self):
+        """z, evaluate, evaluate compiled, velocity."""
+        return _evaluation(self.surface, self.loss_of, tuple(self.shapes.items()), self.attention)
+
+    @cached_property
+    def field(self):
+        """What the solver of `filippov` follows."""
         z, evaluate, _, velocity = self.functions
-        checks = self.checks if "G_K" in self.shapes else None
-        solved = Field(
+        return Field(
             velocity=velocity,
             surface=z,
             gates=self.gate_names,
             constants=self.device,
             y0=self.y0,
             evaluate=evaluate,
-            checks=checks,
+            checks=self.checks if "G_K" in self.shapes else None,
         )
-        put("field", solved)
 
     @property
     def n_gates(self):
@@ -83,11 +86,11 @@ class GatedField:
 
     def unpack(self, Y):
         """The parts of one state (size,) or many (..., size), by name."""
-        return _split(np.asarray(Y), tuple(self.shapes.items()))
+        return split(np.asarray(Y), tuple(self.shapes.items()))
 
     def parts(self, y):
         """The parts of a flat state that JAX traces, by name."""
-        return _split(y, tuple(self.shapes.items()))
+        return split(y, tuple(self.shapes.items()))
 
     def pack(self, state):
         """The flat state y of its named parts."""
@@ -176,7 +179,7 @@ def product(xp, X, Y):
     return xp.sum(X[..., :, :, None] * Y[..., None, :, :], axis=-2)
 
 
-def _split(Y, shapes):
+def split(Y, shapes):
     """The parts of states (..., size) by name."""
     parts, at = {}, 0
     for name, shape in shapes:
@@ -213,7 +216,7 @@ def _evaluation(surface, loss_of, shapes, attention):
     )  # of what z and the loss see
 
     def seen(y):
-        parts = _split(y, shapes)
+        parts = split(y, shapes)
         return {name: parts[name] for name in trained}
 
     def z(c, parts):
@@ -265,7 +268,7 @@ def _evaluation(surface, loss_of, shapes, attention):
 
 def _move(c, y, down, shapes, attention):
     """y' from the loss gradient: the lines of §3 (and of §8 for Γ ≠ I); a rate of 0 freezes its part."""
-    jnp, parts, Gamma = configured().numpy, _split(y, shapes), c["Gamma"]
+    jnp, parts, Gamma = configured().numpy, split(y, shapes), c["Gamma"]
     algebra = Algebra(partial(product, jnp), jnp.matrix_transpose)
     moved = {name: c["rate_others"] * x for name, x in down.items() if name not in ("w", "A")}
     if "G_V" in parts:  # w is a product: [W_V | Σ_j a_j w_j]

@@ -70,10 +70,19 @@ class Sensitivity:
         return -change / speed
 
     def _along(self, quantity):
-        jax = configured()
         leaves, tree, changes, y = self._moment
-        moving = [i for i, change in enumerate(changes) if change is not None]
+        moving = tuple(i for i, change in enumerate(changes) if change is not None)
+        rows = [changes[i] for i in moving]
+        change, speed = _quantity(quantity, tree, moving)(leaves, rows, y, self.state, self.slope)
+        return np.asarray(change), float(speed)
 
+
+@lru_cache(maxsize=32)
+def _quantity(quantity, tree, moving):
+    """The compiled derivatives of quantity(c, y) along every direction, and in time."""
+    jax = configured()
+
+    def along(leaves, rows, y, S, slope):
         def moved(parts, y):
             now = list(leaves)
             for i, part in zip(moving, parts, strict=True):
@@ -82,8 +91,9 @@ class Sensitivity:
 
         parts = [leaves[i] for i in moving]
         _, push = jax.linearize(moved, parts, y)
-        change = jax.vmap(push)([changes[i] for i in moving], self.state)
-        return np.asarray(change), float(push([0 * part for part in parts], self.slope))
+        return jax.vmap(push)(rows, S), push([jax.numpy.zeros_like(part) for part in parts], slope)
+
+    return jit(along, quick=True)
 
 
 @in_float64

@@ -7,19 +7,23 @@ differentiated through every kink (`filippov.sensitivity`), never repeated.
 
 import numbers
 from dataclasses import dataclass, replace
+from functools import lru_cache
 
 import numpy as np
 
 from ..checks import listed, one_of, real, shown
 from ..engines import choose
+from ..engines.gated import split
 from ..errors import SpecError
 from ..filippov import sensitivity as through_kinks
 from ..filippov import solve
+from ..filippov.walk import root
 from ..jaxed import jax
 from ..measure.watch import watch
 from ..methods.until import Until, is_event, limit
 
 PARAMETERS = ("omega", "bias", "probabilities", "priors", "gram")
+BEYOND = 1 + 1e-6  # how much longer than it took a stage is solved, so that its event is inside
 NEAR = 1e-3  # how far from a parameter its neighbours are, relatively
 WEIGHTS = {-2: 1 / 12, -1: -8 / 12, 1: 8 / 12, 2: -1 / 12}  # of a derivative from four neighbours, exact for degree 4
 
@@ -130,21 +134,16 @@ class _Study:
     def follow(self):
         """Through the stages: the last result, its Sensitivity and field, and the derivative (p,) of when its stage began."""
         y, S, began, shift = None, None, 0.0, np.zeros(len(self.flat))
-        solver = {"rtol": self.method.inner.rtol, "atol": self.method.inner.atol}
         for number, stage in enumerate(self.method.stages(self.network)):
             gated = self._gated(self.engine, self.network, stage)
             constants, start = self._going_in(stage)
             y, S = (gated.y0, start) if y is None else (y, S)
-            end = began + limit(stage.end)
-            if not isinstance(self.of, Until):
-                end = min(end, self.of)
-            stop = self._stop(gated, stage)
-            result = solve(gated.field, y, end, start=began, stop=stop, save_at=[end], **solver)
+            result, event = self._solved(gated, y, began, self._bound(number, stage, began), stage)
             moved = through_kinks(result, constants=constants, y0=S)
             done = self._reached(gated, result)
             if done or (not isinstance(self.of, Until) and result.time >= self.of):
                 return result, moved, gated, shift
-            if result.ended == "stop":
+            if event:
                 # An event's threshold may follow from the network, as the margin of the neurons' stage follows from the bias.
                 delay = self._delay(lambda network, n=number: self.method.stages(network)[n].end, gated, result, moved)
                 shift, S = shift + delay, moved.state + delay[:, None] * moved.slope
@@ -162,11 +161,40 @@ class _Study:
             gated = replace(gated, constants={**gated.constants, "Gamma": np.eye(len(self.task.features))})
         return gated
 
-    def _stop(self, gated, stage):
-        ends = [watch(self.engine, end, self.network) for end in (self.of, stage.end) if is_event(end)]
-        if not ends:
-            return None
-        return lambda t, y: max(float(excess(gated.unpack(y[None]))[0]) for excess in ends)
+    def _bound(self, number, stage, began):
+        """A time at which a stage is certainly over, and hardly later: the run knows when its events came."""
+        end = began + limit(stage.end)
+        if is_event(stage.end):
+            seen = self.run.switches[number]["end"] if self.method.staged else float(self.run.dataset.time[-1])
+            end = min(end, began + BEYOND * (seen - began))
+        return end if isinstance(self.of, Until) else min(end, self.of)
+
+    def _solved(self, gated, y, began, end, stage):
+        """The flow of a stage up to its first event, and whether there was one before its end.
+
+        Solved once to its end, the event located on the dense output, then again to there: a function of the state that is asked
+        at every step would cost more than both.
+        """
+
+        def flow(until):
+            tolerances = {"rtol": self.method.inner.rtol, "atol": self.method.inner.atol}
+            return solve(gated.field, y, until, start=began, save_at=[until], **tolerances)
+
+        whole = flow(end)
+        ends = [watch(self.engine, each, self.network) for each in (self.of, stage.end) if is_event(each)]
+        times = np.append(whole.steps[0], whole.time)
+        times = np.sort(np.concatenate([times, (times[1:] + times[:-1]) / 2]))
+
+        def beyond(times):
+            return np.max([excess(gated.unpack(whole(times))) for excess in ends], axis=0)
+
+        reached = np.flatnonzero(beyond(times) >= 0) if ends else ()
+        if not len(reached):
+            return whole, False
+        if reached[0] == 0:
+            return solve(gated.field, y, end, start=began, stop=lambda t, y: 0.0), True
+        when = root(lambda t: float(beyond([t])[0]), *times[reached[0] - 1 : reached[0] + 1])
+        return flow(when), True
 
     def _reached(self, gated, result):
         if not isinstance(self.of, Until):
@@ -178,7 +206,7 @@ class _Study:
         """(p,) derivative of the time at which the event end_of(network) is reached."""
         end = end_of(self.network)
         if end.quantity == "loss":
-            return moved.time(_loss(gated))
+            return moved.time(_loss_of(gated))
         change = self._change(lambda engine, network: watch(engine, end_of(network), network), gated, result, moved)
         size = 1e-5 * max(np.abs(result.state).max(), 1e-3) / max(np.abs(moved.slope).max(), 1e-300)
         excess = watch(self.engine, end, self.network)
@@ -233,7 +261,7 @@ class _Study:
         else:
             what, value = "loss", float(gated.loss(result.state))
             # The stages before ended sooner or later by `shift`, and so did the clock of this one.
-            change = moved.value(_loss(gated)) - shift * moved.speed(_loss(gated))
+            change = moved.value(_loss_of(gated)) - shift * moved.speed(_loss_of(gated))
         variables, coords, at = {what: ((), value)}, {}, 0
         for name in self.names:
             count = len(self.directions[name])
@@ -281,12 +309,16 @@ def _square(values, F):
     return table
 
 
-def _loss(gated):
-    """The loss as a JAX function of constants and state."""
+def _loss_of(gated):
+    """The loss as a JAX function of constants and state; one function for all fields of a kind, so that it is compiled once."""
+    return _loss(gated.surface, gated.loss_of, tuple(gated.shapes.items()), gated.loss_weight)
 
+
+@lru_cache(maxsize=32)
+def _loss(surface, loss_of, shapes, weight):
     def loss(c, y):
         xp = jax().numpy
-        parts = gated.parts(y)
-        return gated.loss_weight * gated.loss_of(xp, c, xp.maximum(gated.surface(xp, c, parts), 0), parts)
+        parts = split(y, shapes)
+        return weight * loss_of(xp, c, xp.maximum(surface(xp, c, parts), 0), parts)
 
     return loss
