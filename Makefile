@@ -4,6 +4,7 @@
 #   make decisive             the part of the tests that a new Python or JAX would break first: engine, flow, certificate, sweep
 #   make docs                 the handbook, build/docs/index.html
 #   make attack [ARGS=…]      an hour of hostile input, e.g. make attack ARGS='--minutes 5'
+#   make mutants [ARGS=…]     break a line of the mathematics at a time: do the tests notice? make mutants ARGS='loss gates' for a part
 #   make lint                 ruff check and format check, and the types of the public names
 #   make install              only the environment
 #   make clean                remove the environments and everything made by the tools
@@ -18,7 +19,7 @@ CONSTRAINTS := $(or $(wildcard constraints-$(shell $(PYTHON) -c 'import sys; pri
 DECISIVE := tests/test_exactness.py tests/test_lanes.py tests/test_flow.py tests/test_filippov.py tests/test_guest.py \
   tests/test_train.py tests/test_sweep.py
 
-.PHONY: reproduce test decisive attack docs lint install constraints clean
+.PHONY: reproduce test decisive attack mutants docs lint install constraints clean
 .DEFAULT_GOAL := test
 
 reproduce: $(STAMP)
@@ -32,6 +33,9 @@ decisive: $(STAMP)
 
 attack: $(STAMP)
 	$(VENV)/bin/python tests/attack/long.py $(ARGS)
+
+mutants: $(STAMP)
+	nice -n 15 $(VENV)/bin/python tests/mutants/run.py $(ARGS)
 
 docs: $(STAMP)
 	$(VENV)/bin/python -m sphinx -W --keep-going -q -b html -d build/docs-trees docs build/docs $(ARGS)

@@ -53,11 +53,13 @@ def test_types_agree_with_atoms_for_arbitrary_symmetric_weights(K):
     np.testing.assert_allclose(z, forward.preactivation(population, state["w"], state["A"], 0.3), atol=1e-13)
     np.testing.assert_array_equal(y, population.labels)
     np.testing.assert_array_equal(hard, population.hard)
-    z_type, *_ = every_type(sectors, K, 0.3)
+    z_type, y_type, hard_type = every_type(sectors, K, 0.3)
     signs = np.array([[token[1] for token in atom[1:]] for atom in population.atoms])
     others = ((signs > 0).sum(axis=1) - (y > 0)).astype(int)
     place = np.where(y > 0, others, K + others)
     np.testing.assert_allclose(z_type[:, place], z, atol=1e-13)
+    np.testing.assert_array_equal(y_type[place], y)
+    np.testing.assert_array_equal(hard_type[place], hard)
 
 
 def test_ten_thousand_classes():
@@ -134,6 +136,14 @@ def test_no_scores_at_all_is_uniform_attention():
     net = construct(classes=3, beta=2.0, B=0.0, C=0.0)
     assert net.margin == 0
     assert np.abs(net.evaluate().margin).max() < 1e-15
+    tied = module.Evaluation(
+        margin=np.array([0.0, 1.0, -1.0]),
+        probability=np.array([0.5, 0.3, 0.2]),
+        hard=np.zeros(3, bool),
+        z=None,
+        attention={},
+    )
+    assert tied.accuracy == pytest.approx(0.55)  # a tie counts as half
     assert not net.W_K.any()
 
 

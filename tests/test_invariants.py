@@ -65,6 +65,13 @@ def test_without_the_inverse_gram_nothing_is_conserved():
     assert (wrong > 30 * right).all()
 
 
+def test_drift_is_the_largest_on_the_way():
+    """tr C and tr C² of G_K = g I, G_Q = I: they are back where they were, but not in between."""
+    G = np.array([1.0, 1.5, 1.0])[:, None, None, None] * np.eye(2)
+    still = np.broadcast_to(np.eye(2), G.shape)
+    np.testing.assert_allclose(invariants.drift(0 * G, G, still), [1 / 5, 2.5 / 6.5])
+
+
 def test_smallest_eigenvalue_sees_an_impossible_state():
     G = np.eye(3)[None]
     assert invariants.smallest_eigenvalue(1.5 * G, G, G) == pytest.approx([-0.5])

@@ -50,6 +50,7 @@ def test_ties_count_as_half_and_rounding_is_a_tie():
     margin = np.where(TASK.hard, 1e-16 * (-1) ** np.arange(8), 1.0)
     assert observables.accuracy(TASK, np.zeros(8)) == pytest.approx(0.5)
     assert observables.accuracy(TASK, margin) == pytest.approx(0.75)
+    assert observables.accuracy(TASK, np.abs(margin)) == pytest.approx(0.75)
     assert observables.accuracy(TASK, np.where(np.arange(8) < 4, 1.0, -1.0)) == pytest.approx(
         0.75
     )  # the prior of class 1

@@ -14,6 +14,7 @@ from unittest import mock
 
 import forged
 import page
+import processes
 from hypothesis import strategies as st
 from values import NEARLY, anything, made, scalars
 
@@ -230,13 +231,17 @@ def everyone(folder):
         with open(name, "w"):
             pass
     os.chmod("locked", 0o444)
-    return forged.everyone(folder, answer) | {
-        "specification": specification,
-        "table": table,
-        "toml file": functools.partial(toml_file, folder=folder),
-        "command line": command_line,
-        "run file": functools.partial(run_file, path=folder / "victim.nc", content=whole),
-        "sealed file": functools.partial(sealed_file, path=folder / "victim.nc"),
-        "page request": page.request,
-        "page message": page.message,
-    }
+    return (
+        forged.everyone(folder, answer)
+        | processes.everyone(folder)
+        | {
+            "specification": specification,
+            "table": table,
+            "toml file": functools.partial(toml_file, folder=folder),
+            "command line": command_line,
+            "run file": functools.partial(run_file, path=folder / "victim.nc", content=whole),
+            "sealed file": functools.partial(sealed_file, path=folder / "victim.nc"),
+            "page request": page.request,
+            "page message": page.message,
+        }
+    )

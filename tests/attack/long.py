@@ -10,12 +10,21 @@ import collections
 import multiprocessing
 import os
 import pathlib
+import resource
 import sys
 import tempfile
 import time
 import traceback
 
 sys.path.insert(0, os.path.dirname(__file__))
+
+FEWER = {
+    "forged run": 20,
+    "sweep folder": 40,
+    "report": 40,
+    "kill": 3,
+    "Ctrl-C": 2,
+}  # in a round, where others have 200
 
 
 def attack(seed, minutes):
@@ -29,22 +38,23 @@ def attack(seed, minutes):
     folder = pathlib.Path(tempfile.mkdtemp(prefix="mixflow-attack-"))
     each = attackers.everyone(folder)
     rounds, end = 0, time.time() + 60 * minutes
-    quiet = settings(
-        max_examples=200, deadline=None, database=None, suppress_health_check=list(HealthCheck),
-        phases=[Phase.generate, Phase.shrink],
-    )  # fmt: skip
 
     def once(name, data):
         counts[name, each[name](data)] += 1
 
     while time.time() < end and len(failures) < 20:
         for name in each:
+            quiet = settings(
+                max_examples=FEWER.get(name, 200), deadline=None, database=None, suppress_health_check=list(HealthCheck),
+                phases=[Phase.generate, Phase.shrink],
+            )  # fmt: skip
             try:
                 seeded(1000 * seed + rounds)(quiet(given(st.just(name), st.data())(once)))()
             except Exception:
                 lines = traceback.format_exc(limit=-4).splitlines()
                 failures.append("\n".join([f"{name}:", *(line[:200] for line in lines)]))
         rounds += 1
+    counts["largest memory, MB", "made"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
     return counts, failures
 
 

@@ -20,8 +20,10 @@ NAMES = (
     "sweep",
     "sweep folder",
     "report",
+    "kill",
+    "Ctrl-C",
 )
-FEWER = {"forged run": 12, "sweep folder": 20, "report": 15}  # they write and read files
+FEWER = {"forged run": 12, "sweep folder": 20, "report": 15, "kill": 2, "Ctrl-C": 1}  # they write files or run programs
 
 
 @pytest.fixture(scope="module")
