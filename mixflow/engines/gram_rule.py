@@ -72,10 +72,9 @@ class Rule:
         if not self.remembers:
             return family.state(descend(S, X, algebra, shrink=1 - eta * decay))
         sizes = [S[i, i].shape[0] for i in range(1 + max(j for _, j in S))]
-        X = joined({pair: algebra.turned(entry) for pair, entry in X.items()}, sizes, algebra)
-        S = joined(S, sizes, algebra)
-        S, memory = remember(S, family.recall(state[family.memory]), X, algebra, momentum, decay, eta)
-        return family.state(parted(S, sizes)) | {family.memory: family.keep(jax().numpy.stack(memory))}
+        memory = family.recall(state[family.memory])
+        S, memory = remember(joined(S, sizes, algebra), memory, X, sizes, algebra, momentum, decay, eta)
+        return family.state(parted(S, sizes)) | {family.memory: family.keep(memory)}
 
 
 def gram_of(parameters):

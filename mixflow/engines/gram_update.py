@@ -74,17 +74,34 @@ def _turned(S, X, algebra):
     }
 
 
-def remember(S, memory, X, algebra, momentum, weight_decay, eta):
+def remember(S, memory, X, sizes, algebra, momentum, weight_decay, eta):
     """S, and the memory (M, V) of the velocities v of B, after a step of the heavy ball v ← β v + B (X + λ I), B ← B − η v.
 
-    M = Bᵀv, V = vᵀv and S are whole matrices here, since all their blocks are full.
+    M = Bᵀv, V = vᵀv and S are whole matrices, since all their blocks are full; X is given by blocks of these sizes.
     """
-    T, product, (M, V) = algebra.transpose, algebra.product, memory
-    Y, Z = product(S, X) + weight_decay * S, product(T(M), X) + weight_decay * T(M)
-    XY = product(T(X), Y) + weight_decay * Y
-    V = momentum**2 * V + momentum * (Z + T(Z)) + XY
-    M = momentum * M + Y  # the new velocity with the old weights
-    return S - eta * (M + T(M)) + eta**2 * V, (M - eta * V, V)
+    T, stage, (M, V) = algebra.transpose, algebra.stage, memory
+    pairs, arrays = list(X), [entry[0] for entry in X.values()]
+    ends = [sum(sizes[:i]) for i in range(len(sizes) + 1)]
+
+    def turned(L, decay, *arrays):
+        """L (X + λ I)."""
+        given = {pair: algebra.turned((x, X[pair][1])) for pair, x in zip(pairs, arrays, strict=True)}
+        columns = [
+            sum(algebra.product(L[:, ends[k] : ends[k + 1]], x) for (k, i), x in given.items() if i == j)
+            for j in range(len(sizes))
+        ]
+        return jax().numpy.concatenate(columns, axis=1) + decay * L
+
+    def velocity(V, Z, XY, momentum):
+        return momentum**2 * V + momentum * (Z + T(Z)) + XY
+
+    def moved(S, M, V, eta):
+        return S - eta * (M + T(M)) + eta**2 * V
+
+    Y, Z = stage(turned, S, weight_decay, *arrays), stage(turned, T(M), weight_decay, *arrays)
+    V = stage(velocity, V, Z, stage(turned, T(Y), weight_decay, *arrays), momentum)
+    M = stage(lambda M, Y, momentum: momentum * M + Y, M, Y, momentum)  # the new velocity with the old weights
+    return stage(moved, S, M, V, eta), stage(lambda M, V, eta: jax().numpy.stack([M - eta * V, V]), M, V, eta)
 
 
 def squared_length(S, H, X, algebra):
