@@ -1,10 +1,11 @@
-"""Prove K = 2 and 3 to loss 0.1, check both with the independent program, and offer it random alterations of one.
+"""The theorems of docs/proofs.md: prove them, check them independently, offer altered proofs, and see where proofs stop.
 
-python benchmarks/proofs.py [--alterations 60] [--classes 2 3] [--json]
+python benchmarks/proofs.py [runs] [altered] [finite] [region] [stops] [--json FILE]     (default: runs and altered)
 """
 
 import argparse
 import json
+import re
 import sys
 import time
 from pathlib import Path
@@ -13,50 +14,107 @@ import numpy as np
 
 import mixflow as mf
 from mixflow.proofs import checker
+from mixflow.proofs.cover import cover
 from mixflow.proofs.file import contents
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests"))
 from altered import alter, refused
 
+TWO, TRANSFORMER = mf.Mixture(classes=2), mf.Transformer(omega=0.3)
+ALTERATIONS = 60
+DISTANCE, FINITE_TIME, SEEDS = 0.012, 92, 8  # |S − ω| of the finite theorem, how far it is proven, and seeds to compare
 
-def proved(K):
-    """A proof, and its facts with the processor time of proving and of checking."""
+
+def timed(function, *arguments, **options):
+    """The result, and the seconds of one processor it took."""
     began = time.process_time()
-    proof = mf.prove(mf.Mixture(classes=K), mf.Transformer(omega=0.3))
-    middle = time.process_time()
-    checker.check(contents(proof), lambda done, cells: None)
-    return proof, {**proof.facts(), "seconds": middle - began, "check_seconds": time.process_time() - middle}
+    result = function(*arguments, **options)
+    return result, time.process_time() - began
 
 
-def alterations(proof, number):
-    """How many of how many random alterations are accepted (none should be), and why the others are refused."""
-    content, rng, reasons, accepted = json.loads(json.dumps(contents(proof))), np.random.default_rng(0), {}, 0
-    for _ in range(number):
-        name, altered = alter(content, rng)
-        reason = refused(altered)
+def told(proof):
+    """The facts, and the numbers of the statement, which are rounded outwards."""
+    return {
+        **proof.facts(),
+        "told": [float(each) for each in re.findall(r"(?<=[ [])\d+\.\d+(?:e-\d+)?", proof.statement())],
+    }
+
+
+def runs():
+    """K = 2 and 3 until loss 0.1, proved and checked."""
+    found = []
+    for K in (2, 3):
+        proof, seconds = timed(mf.prove, mf.Mixture(classes=K), TRANSFORMER)
+        check = timed(checker.check, contents(proof), lambda done, cells: None)[1]
+        print(f"{proof.statement()}\nproved in {seconds:.1f} s, checked in {check:.1f} s of one processor\n")
+        found.append({**told(proof), "seconds": seconds, "check_seconds": check})
+    return found
+
+
+def altered():
+    """How many of the random alterations of one proof are accepted (none should be), and why the others are refused."""
+    content, rng, reasons, accepted = contents(mf.prove(TWO, TRANSFORMER)), np.random.default_rng(0), {}, 0
+    content = json.loads(json.dumps(content))
+    for _ in range(ALTERATIONS):
+        name, new = alter(content, rng)
+        reason = refused(new)
         accepted += reason is None
         reasons.setdefault(name, []).append(reason)
-    return {"classes": proof.classes, "tried": number, "accepted": accepted, "reasons": reasons}
+    print(f"{ALTERATIONS} alterations of K = 2 under fresh checksums: {accepted} accepted")
+    for name, each in sorted(reasons.items()):
+        print(f"  {len(each):3d} {name}: {', '.join(sorted(map(str, set(each))))}")
+    return {"tried": ALTERATIONS, "accepted": accepted, "kinds": {name: len(each) for name, each in reasons.items()}}
+
+
+def finite():
+    """The theorem about finite width, and when seeds of that width, and of far smaller ones, have every sample right."""
+    proof, seconds = timed(mf.prove, TWO, TRANSFORMER, until=FINITE_TIME, distance=DISTANCE)
+    print(f"{proof.statement()}\nproved in {seconds:.1f} s of one processor")
+    times = np.arange(1.0, FINITE_TIME + 1)
+    found = {**told(proof), "seconds": seconds, "seeds": {}}
+    for width in (proof.width, 1024, 64):
+        right = []
+        for seed in range(SEEDS):
+            flow = mf.GradientFlow(until=FINITE_TIME, save_at=list(times))
+            run = mf.train(TWO, mf.Transformer(width=width, omega=0.3, seed=seed), flow)
+            wrong = times[(run.dataset.margin.values[-len(times) :] <= 0).any(-1)]
+            right.append(float(wrong[-1] + 1) if len(wrong) else float(times[0]))
+        found["seeds"][str(width)] = sorted(right)
+        print(f"width {width:,}: every sample right from t = {min(right):g} to {max(right):g}, {SEEDS} seeds")
+    return found
+
+
+def region():
+    """A region of ω and b, covered by boxes; and how much of the plane an hour of one processor proves."""
+    found, seconds = timed(cover, TWO, TRANSFORMER, until=75, omega_radius=0.01, bias_radius=0.02, progress=True)
+    area = 3600 / seconds * 0.02 * 0.04
+    print(f"{found.statement()}\nproved in {seconds:.0f} s of one processor: an area of {area:.2g} in an hour")
+    return {**told(found), "seconds": seconds, "area_per_hour": area}
+
+
+def stops():
+    """Where the proof of K = 4 and 5 ends, and why."""
+    found = {}
+    for K in (4, 5):
+        try:
+            mf.prove(mf.Mixture(classes=K), TRANSFORMER)
+        except mf.ProofError as error:
+            print(f"K = {K}: {error}")
+            found[K] = float(re.search(r"t = ([\d.]+)", str(error))[1])
+    return found
+
+
+PARTS = {each.__name__: each for each in (runs, altered, finite, region, stops)}
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--alterations", type=int, default=60, help="how many random alterations of the first proof")
-    parser.add_argument("--classes", type=int, nargs="*", default=[2, 3])
-    parser.add_argument("--json", action="store_true", help="print one JSON object")
+    parser.add_argument("parts", nargs="*", choices=[*PARTS, []], default=["runs", "altered"])
+    parser.add_argument("--json", metavar="FILE", help="write what was found, for mixflow.paper.report.numbers")
     options = parser.parse_args()
-    runs = [proved(K) for K in options.classes]
-    result = {"proofs": [facts for _, facts in runs], "alterations": alterations(runs[0][0], options.alterations)}
+    found = {name: PARTS[name]() for name in options.parts}
     if options.json:
-        print(json.dumps(result))
-        return
-    for proof, facts in runs:
-        print(proof.statement())
-        print(f"proved in {facts['seconds']:.1f} s, checked in {facts['check_seconds']:.1f} s of one processor\n")
-    tried = result["alterations"]
-    print(f"{tried['tried']} alterations of K = {tried['classes']} under fresh checksums: {tried['accepted']} accepted")
-    for name, each in sorted(tried["reasons"].items()):
-        print(f"  {len(each):3d} {name}: {', '.join(sorted(map(str, set(each))))}")
+        Path(options.json).write_text(json.dumps(found, indent=1))
 
 
 if __name__ == "__main__":

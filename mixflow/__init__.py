@@ -38,6 +38,7 @@ _HOME = {
     "extend": "runs.extend",
     "field": "engines.field",
     "filippov": "",
+    "intervals": "",
     "load": "runs.files",
     "measure": "",
     "open_sweep": "sweeping",
@@ -64,6 +65,7 @@ if TYPE_CHECKING:  # for editors and type checkers, which do not run the table a
     from . import checks as checks
     from . import export as export
     from . import filippov as filippov
+    from . import intervals as intervals
     from . import measure as measure
     from . import plot as plot
     from . import provenance as provenance

@@ -11,6 +11,7 @@ from mixflow.engines.gram import Gram
 from mixflow.jaxed import Programs
 from mixflow.methods import chunks as descent
 from mixflow.paper.check import Check, over_seeds
+from mixflow.paper.theory import claims
 from mixflow.paper.theory.claims import REGISTRY, Lab, evaluate
 from mixflow.paper.theory.mechanism import compare
 from mixflow.paper.theory.run_claims import check
@@ -89,6 +90,19 @@ def test_labels_independent_of_the_identifier():
     found = verdicts(Lab(task=independent_labels(), **SHORT), names)
     assert found["learned"] == found["features-separate"] == found["mechanism"] == found["neurons-first"] == "fails"
     assert found["conserved"] == found["every-K"] == "holds"
+
+
+def test_the_flow_keeps_within_what_is_proven(monkeypatch):
+    """A higher level is passed at t = 4, with no sample right yet: the bounds hold, learning does not."""
+    monkeypatch.setattr(claims, "PROVEN", 0.6)
+    early = REGISTRY["proven"](Lab())
+    low, high = early.facts["time"]
+    assert low - 1e-7 < early.measured < high + 1e-7
+    assert high - low < 1e-8
+    assert not early.holds
+    assert verdicts(Lab(task=independent_labels()), ("proven",)) == {"proven": "fails"}
+    monkeypatch.setattr(claims, "PROVEN", 0.5022)  # just after the first neuron is silent
+    assert REGISTRY["proven"](Lab()).holds
 
 
 def test_width_and_second_head():

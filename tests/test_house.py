@@ -9,6 +9,7 @@ PACKAGE = Path(mf.__file__).parent
 # A room may import the rooms above it, never one below.
 PLAN = [
     "lazy", "errors", "extras", "checks", "sealed", "display", "spec", "jaxed", "guest", "progress", "provenance", "ctrl_c",
+    "intervals",
     "tasks", "networks", "filippov", "engines", "methods", "measure", "plot", "summary", "runs", "export", "bench", "proofs",
     "sweeping", "paper", "papers",
     "playground", "commands", "cli", "__main__",
@@ -103,7 +104,7 @@ def test_no_public_name_is_hidden_by_a_module():
 
 
 def test_public_modules_say_what_they_offer():
-    for module in (mf.checks, mf.filippov, mf.measure, mf.plot, mf.provenance):
+    for module in (mf.checks, mf.filippov, mf.intervals, mf.measure, mf.plot, mf.provenance):
         assert module.__all__ == sorted(module.__all__)
         assert all(hasattr(module, name) for name in module.__all__)
 
@@ -114,7 +115,7 @@ def test_public_names():
         "ChatteringError", "DivergedError", "FiniteTask", "GradientDescent", "GradientFlow", "Interrupted",
         "MixflowError", "Mixture", "Mnist", "Network", "Optimizer", "Proof", "ProofError", "Run", "Runs", "Sample",
         "SpecError", "StoreError", "ThreeStage", "Transformer", "Until", "Vanilla", "checks", "compare", "construct",
-        "export", "extend", "field", "filippov", "load", "measure", "open_sweep", "plot", "plot_run", "prove",
+        "export", "extend", "field", "filippov", "intervals", "load", "measure", "open_sweep", "plot", "plot_run", "prove",
         "provenance", "sweep", "train", "train_many", "variants", "view",
     ]  # fmt: skip
 

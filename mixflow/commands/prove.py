@@ -23,6 +23,10 @@ def flags():
             ["--distance"],
             {**number, "default": 0.0, "help": "prove for networks of finite width this near to mean-field (K = 2)"},
         ),
+        (
+            ["--cover"],
+            {"action": "store_true", "help": "prove the box of ω and b in parts, until each has every sample right"},
+        ),
         (["--out"], {"metavar": "FILE", "help": "write the proof as JSON"}),
         (["--figure"], {"metavar": "FILE", "help": "draw the proven tube (.png, .pdf or .svg)"}),
         (
@@ -41,6 +45,7 @@ def run(options):
     from ..networks.transformer import Transformer
     from ..progress import Progress
     from ..proofs import prove
+    from ..proofs.cover import cover
     from ..tasks import Mixture
 
     if options.loss is not None and options.time is not None:
@@ -48,16 +53,17 @@ def run(options):
     check_writable(options.out, (".json",))
     check_writable(options.figure, (".png", ".pdf", ".svg"))
     until = options.time if options.time is not None else Until("loss", 0.1 if options.loss is None else options.loss)
-    bar = Progress("cell")
-    proof = prove(
-        Mixture(classes=options.classes),
-        Transformer(omega=options.omega, bias=options.bias),
-        until=until,
-        omega_radius=options.omega_radius,
-        bias_radius=options.bias_radius,
-        distance=options.distance,
-        progress=bar,
-    )
+    bar = Progress("share" if options.cover else "cell")
+    common = {"omega_radius": options.omega_radius, "bias_radius": options.bias_radius, "progress": bar}
+    about = Mixture(classes=options.classes), Transformer(omega=options.omega, bias=options.bias)
+    if options.cover:
+        if options.time is None or options.out or options.figure or options.distance:
+            raise SpecError(
+                "--cover: expected a --time, and no --out, --figure or --distance; leave --cover out for one box."
+            )
+        proof = cover(*about, until=until, **common)
+    else:
+        proof = prove(*about, until=until, distance=options.distance, **common)
     bar.close()
     if options.out:
         proof.save(options.out)

@@ -113,9 +113,11 @@ def pieces(tables, x0, bias, stop, spread=0.0):
                 return
             h = min(2 * h, LONGEST) if tail < SETTLED / 2**DEGREE else h
         else:
-            neuron, time, speed = crossing
-            half = STRADDLE + np.ceil(1.5 * spread / speed / TICK) * TICK
-            before = np.floor((time - t) / TICK) * TICK - half
+            neuron, time, speeds = crossing
+            # From z = 1.15 spread to −1.15 spread: at the speed of this side up to the piece, on it with the mean of both.
+            room = STRADDLE + np.ceil(1.15 * spread / speeds[0] / TICK) * TICK
+            half = STRADDLE + np.ceil(1.15 * spread / np.mean(speeds) / TICK) * TICK
+            before = np.floor((time - t) / TICK) * TICK - room
             if before < 2**10 * TICK:
                 raise ProofError(
                     f"no proof beyond t = {t:.6g}: neuron {neuron} slides on z = 0 from there, and x̂ is not built for sliding."
@@ -130,7 +132,7 @@ def pieces(tables, x0, bias, stop, spread=0.0):
 
 
 def _crossing(tables, piece, bias, gates):
-    """The first neuron whose z changes sign inside the piece against its gate, when and how fast; None if none does."""
+    """The first neuron whose z changes sign inside the piece against its gate, when, and how fast before and after; or None."""
     times = np.linspace(piece.begin, piece.end, 65)
 
     def against(t):
@@ -148,8 +150,8 @@ def _crossing(tables, piece, bias, gates):
             low = middle
     neuron, x = int(np.argmin(against(high))), piece.at(high)
     speeds = []
-    for gate in (0.0, 1.0):  # off and on: the slower one of the two sides
+    for gate in (gates[neuron], 1 - gates[neuron]):
         side = np.where(np.arange(len(gates)) == neuron, gate, gates)
         there = preactivations(tables, x - 1e-4 * gradient(tables, x, bias, side), bias)
         speeds.append(abs(there - preactivations(tables, x, bias))[neuron] / 1e-4)
-    return neuron, high, min(speeds)
+    return neuron, high, speeds

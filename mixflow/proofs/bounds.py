@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from ..intervals import Interval, around, interval, matmul, norm, stack
 from .approximate import QUANTUM
-from .hessian import curvature
-from .intervals import Interval, around, interval, norm
+from .hessian import curvature, growth, size, spectral, turning
 from .network import gradient, preactivations
 from .series import Series, expansion
 
@@ -111,11 +111,17 @@ def signs(tables, curves, bias, radius):
 
 def growths(tables, curves, bias, radius, z):
     """μ (C,) over the tubes, the largest over the gates of every neuron whose sign there is open."""
-    cells, gates = _choices(z)
+    around_curve, (cells, gates) = curvature(tables, curves.box(), bias, radius), _choices(z)
     mu = np.full(len(radius), -np.inf)
-    bound = curvature(tables, curves.box()[cells], bias, radius[cells]).growth(gates)
-    np.maximum.at(mu, cells, bound)  # a NaN stays one
-    return mu
+    np.maximum.at(mu, cells, growth(around_curve[cells].hessian(gates)).hi)  # a NaN stays one
+    return (interval(mu) + around_curve.change(_between(tables, z))).hi
+
+
+def _between(tables, z):
+    """All gates (C, G) that the signs of z allow, the same for twins: what is bounded for one of them stands for all."""
+    same = tables.twins[:, None] == tables.twins
+    off, on = (np.any(each[:, None, :] & same, -1) for each in (~(z.lo > 0), ~(z.hi < 0)))
+    return Interval(np.where(off, 0.0, 1.0), np.where(on, 1.0, 0.0))
 
 
 def _choices(z):
@@ -139,6 +145,62 @@ def advance(r, mu, delta, width):
     x = (interval(mu) * width).hi
     grown = (interval(r) + interval(delta) * width) * (1.0 + interval(x) + interval(x) * x)
     return float(grown.hi) if 0 <= x <= 1 else np.inf
+
+
+def pushed(tables, curves, bias, gates):
+    """How b pushes: its middle b₀, a vector f (C, n) of floats, and δ (C,) ≥ |x̂' + ∇ℓ(x̂; b) − (b − b₀) f| on every cell."""
+    middle, room = interval(bias.mid), bias.rad
+    box = curves.box()
+    x = Series(stack([box, interval(np.zeros(box.shape))]))
+    b = Series(stack([bias, interval(np.ones_like(bias.lo))]).reshape(2, 1, 1))
+    slope = gradient(tables, x, b, gates).c[1]  # ∂∇ℓ/∂b over the cell
+    f = slope.mid
+    away = (interval(norm((slope - f).size)) + interval(norm(f)) * 1e-15) * room  # products with f are rounded
+    return f, (interval(residual(tables, curves, middle, gates)) + away).hi
+
+
+@dataclass(frozen=True, eq=False)
+class Frames:
+    """Starts of cells x̂ + Yξ, |ξ| ≤ 1, carried along by Y' = −HY + F: on cell i as Y_i + s(1 − sH/2 + s²H²/6) V, V = −HY_i + F.
+
+    Y (C, n, k)       floats at the begin of each cell; `last` (n, k) at the end of the last
+    reach, loose (C,) on the cell: bounds of |Y(s)|, and of |Y(s) − Y_i|
+    delta (C,)        a bound of |Y' + ∇²ℓ(x̂) Y − F| on the cell
+    jump (C,)         what rounding adds at its end
+    """
+
+    Y: np.ndarray
+    last: np.ndarray
+    reach: np.ndarray
+    loose: np.ndarray
+    delta: np.ndarray
+    jump: np.ndarray
+
+    @classmethod
+    def of(cls, tables, curves, bias, gates, Y, push):
+        """From Y (n, k) at the begin of the first cell, with F = push (C, n, k)."""
+        H, off = turning(tables, curves, bias, gates)
+        begin, speed, jump = [], [], []
+        for each, F, h in zip(H, push, curves.width):
+            V = step = matmul(-each, Y) + F
+            for k in (3.0, 2.0):
+                step = matmul(-each, step) * h / k + V
+            begin.append(Y)
+            speed.append(V)
+            product = step * h + Y
+            Y = product.mid
+            jump.append(size(product - Y))
+        begin, speed = np.array(begin), interval(spectral(stack(speed)))
+        x = interval(size(H)) * curves.width
+        loose = x.exp() * speed * curves.width  # 1 + x/2 + x²/6 ≤ e^x
+        reach = interval(spectral(begin)) + loose
+        delta = (x * x * x / 6.0 * speed + interval(off) * reach).hi
+        return cls(begin, Y, reach.hi, loose.hi, delta, np.array(jump))
+
+    def residual(self, tables, curves, bias, z):
+        """What carrying the frame adds to δ (C,)."""
+        around_curve = curvature(tables, curves.box(), bias, self.reach)
+        return (interval(self.delta) + around_curve.remainder(_between(tables, z), self.Y, self.loose)).hi
 
 
 def margins_on(tables, curves, bias, gates):

@@ -3,12 +3,14 @@
 import numpy as np
 
 from ..errors import ProofError
+from ..intervals import Interval, around, interval, norm
 from .approximate import TICK
-from .bounds import Curves, margins_on, point
+from .bounds import CHUNK, Curves, margins_on, point
 from .hessian import curvature
-from .intervals import Interval, around, interval, norm
 from .network import gradient, loss, margins, preactivations
-from .tube import chunks
+from .tube import FRAMED, chunks
+
+QUARTERS = (0.25, 0.5, 0.75, 1.0)
 
 
 def ball(tube, t):
@@ -79,7 +81,7 @@ def loss_time(tables, tube, bias, level):
 
 def right_from(tables, tube, bias):
     """The beginning of the first cell from which on every margin is proven positive to the end; None if there is none."""
-    some = chunks(tube.pieces, tube.owner)
+    some = chunks(tube.pieces, tube.owner, CHUNK if tube.frame is None else FRAMED)
     positive = np.concatenate([(_margins(tables, tube, bias, cells).lo > 0).all(-1) for cells in some])
     if not positive[-1]:
         return None
@@ -98,8 +100,15 @@ def wrong_at(tables, tube, bias, before):
 
 
 def _margins(tables, tube, bias, cells):
+    """The margins (C, N) in the tube on a slice of cells."""
     curves = tube.placed(Curves.of([tube.pieces[i] for i in tube.owner[cells]], tube.times[cells]))
-    gates, radius = tube.gates(cells), tube.radius[cells]
-    slopes = margin_slopes(tables, curves.box(), bias, radius)
-    room = (interval(slopes) * radius[:, None]).hi
-    return margins_on(tables, curves, bias, gates) + Interval(-room, room)
+    gates, radius, z = tube.gates(cells), tube.radius[cells], tube.z[cells]
+    if tube.frame is None:
+        room = interval(margin_slopes(tables, curves.box(), bias, radius)) * radius[:, None]
+    else:
+        gate = Interval(np.where(z.lo > 0, 1.0, 0.0), np.where(z.hi < 0, 0.0, 1.0))
+        box, loose, room = curves.box(), tube.loose[cells][:, None], interval(0.0)
+        for share in QUARTERS:  # m(x̂ + v) − m(x̂) = ∫ ∂m(x̂ + sv) v ds, quarter by quarter
+            slopes = curvature(tables, box, bias, (interval(radius) * share).hi).slopes
+            room = room + (interval(slopes(gate)) * loose + slopes(gate, tube.frame[cells])) * 0.25
+    return margins_on(tables, curves, bias, gates) + Interval(-room.hi, room.hi)

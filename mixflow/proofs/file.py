@@ -11,9 +11,9 @@ from fractions import Fraction
 import numpy as np
 
 from ..errors import SpecError, StoreError
+from ..intervals import Interval
 from ..sealed import write_whole
 from .approximate import OPEN, QUANTUM_BITS, TICK, TICK_BITS, Piece
-from .intervals import Interval
 from .tube import Tube
 
 FORMAT = "mixflow proof 1"

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from .intervals import interval
+from ..intervals import interval
 from .network import Tables
 
 CLASSES = 2  # 136 numbers; 300 at K = 3
@@ -19,17 +19,20 @@ CLASSES = 2  # 136 numbers; 300 at K = 3
 
 @dataclass(frozen=True, eq=False)
 class Space:
-    """Coordinates y = U x in which a tube is proven: their tables, U, the neuron behind each neuron, cells at once."""
+    """Coordinates y = U x in which a tube is proven: their tables, U, the neuron behind each neuron.
+
+    starts (n, n)  the projection onto the directions in which starts differ: w = 0, and S is symmetric
+    """
 
     tables: Tables
     embedding: np.ndarray
     neurons: np.ndarray
-    chunk: int = 8
+    starts: np.ndarray
 
 
 def space():
     """The space of both heads without symmetry, for K = 2."""
-    return Space(tables(), embedding(), neurons())
+    return Space(tables(), embedding(), neurons(), _starts())
 
 
 def tables():
@@ -56,9 +59,24 @@ def tables():
         denominator=1,
         blocks=((8, 4), (8, 4)),
         value_scale=interval(np.array(1.0)),
-        # Exchanging the classes, or the heads with v → −v: w·c1, w·v1 and the rows c1, v1 of A in head + stand for all.
-        orbits=(np.array([0, 2, *range(8, 12), *range(16, 20)]), np.full(10, 4.0)),
+        twins=neurons(),
+        # w·c1, w·v1 and the rows c1, v1 of A in head + stand for all.
+        orbits=(np.array([0, 2, *range(8, 12), *range(16, 20)]), tuple(_symmetries())),
     )
+
+
+def _symmetries():
+    """Exchanging the classes, the heads with v → −v, or both: image and sign of every θ = (w, A) of both heads."""
+    for classes, heads in itertools.product((0, 1), repeat=2):
+        image, sign = np.zeros(40, int), np.ones(40)
+        for head, i in itertools.product((0, 1), range(4)):
+            to, minus = head ^ heads, -1.0 if heads and i >= 2 else 1.0
+            image[4 * head + i], sign[4 * head + i] = 4 * to + (i ^ classes), minus
+            for j in range(4):
+                place = 8 + 16 * head + 4 * i + j
+                image[place] = 8 + 16 * to + 4 * (i ^ classes) + (j ^ classes)
+                sign[place] = minus * (-1.0 if heads and j >= 2 else 1.0)
+        yield image, sign
 
 
 def embedding():
@@ -73,6 +91,20 @@ def embedding():
     return U
 
 
+def _starts():
+    """x̂(0) is ωO with an orthogonal O in each head, a start O S: the projection onto M = O(S − ω) is M → (M + O Mᵀ O)/2."""
+    P = np.eye(136) / 2.0
+    unit = np.zeros(34)
+    unit[[2, 5, 14, 17, 18, 21, 30, 33]] = 2.0  # where x̂(0) is not 0; so O has entries 0, ±1, times √2
+    for head in (0, 1):
+        places = 8 + 64 * head + np.hstack([np.arange(32).reshape(8, 4), 32 + np.arange(32).reshape(8, 4)])
+        O = (embedding() @ unit)[places]
+        for a, j, b, i in itertools.product(range(8), repeat=4):  # (O Mᵀ O)_aj = Σ O_ai M_bi O_bj
+            P[places[a, j], places[b, i]] += O[a, i] * O[b, j] / 4.0
+    P[:8], P[:, :8] = 0.0, 0.0
+    return P
+
+
 def neurons():
     """(16,) the neuron of the symmetric tables that each of these is a copy of."""
     atoms = [(k, signs) for k in range(2) for signs in itertools.product((1, -1), repeat=2)]
@@ -80,11 +112,24 @@ def neurons():
     return np.array([*agree, *(2 + n for n in agree)])
 
 
-def width(distance, omega, probability=0.99):
-    """The least m for which a random start is within `distance` of mean-field with this probability.
+def start_distance(width, omega, probability=0.99):
+    """At most how far, |S − ω| over both heads, a random start of this width is from mean-field with this probability.
 
-    The singular values of an m × 4K Gaussian matrix with entries N(0, ω²/m) lie within ω (√(4K/m) + s) of ω except with
-    probability 2 exp(−m s²/2) (Davidson and Szarek); the 8K of both heads give |S − ω| ≤ √(8K) ω (√(4K/m) + s).
+    |S − ω| is the distance of [W_K W_Q] from the matrices ωQ, QᵀQ = 1, so it moves no faster than the Gaussian entries and is
+    below its mean plus ω √(2 log(1/(1 − p)) / m) with probability p; docs/mathematics.md §14 bounds the mean.
     """
-    s = math.sqrt(2 * math.log(4 / (1 - probability)))  # times 1/√m
-    return math.ceil((math.sqrt(8 * CLASSES) * omega * (math.sqrt(4 * CLASSES) + s) / distance) ** 2)
+    n, m = 4 * CLASSES, width
+    fourth = n * (n + 2) * (n + 4) * (n + 6) - 4 * n * (n + 2) * (n + 4) + 6 * n * (n + 2) - 4 * n + 1 + (n - 1)
+    spread = (n * n + n) / (4 * m) + 5 / 8 * (m * fourth + m * (m - 1) * (2 * n * (n + 1) ** 2 + n * n + 3 * n)) / m**4
+    return omega * (math.sqrt(2 * spread) + math.sqrt(2 * math.log(1 / (1 - probability)) / m))
+
+
+def width(distance, omega, probability=0.99):
+    """The least m for which a random start is within `distance` of mean-field with this probability."""
+    low, high = 1, 4 * CLASSES
+    while start_distance(high, omega, probability) > distance:
+        low, high = high, 2 * high
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if start_distance(middle, omega, probability) > distance else (low, middle)
+    return high

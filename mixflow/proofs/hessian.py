@@ -9,9 +9,11 @@ and from θ to the weights, P = KᵀQ being bilinear, with J = ∂θ/∂x:
 
     ∇²ℓ = Jᵀ L J + B(∂ℓ/∂P),   B places ∂ℓ/∂P between the entries of K and Q that it joins
 
-On a ball of radius ρ, |Δθ_k| ≤ |∂θ_k| ρ + |∂²θ_k| ρ²/2 (Cauchy and Schwarz), |ΔJ| ≤ τρ, and by the mean value theorem
+On a ball of radius ρ, Δθ = Jd + q with |q| ≤ τρ²/2, and |ΔJ| ≤ τρ. With any weights s > 0, X = Σ_k s_k² ∂_kL J Jᵀ ∂_kL and L_e
+the rows of L that belong to scores, Cauchy and Schwarz give (docs/mathematics.md §14)
 
-    |∇²ℓ(x + d) − ∇²ℓ(x)| ≤ Σ_k |Δθ_k| |Jᵀ ∂_kL J| + 2 |L J| τρ + |L| (τρ)² + |Δ(∂ℓ/∂P)|,   |Δ(∂ℓ/∂P)| ≤ |Tᵀ L| |Δθ|
+    |∇²ℓ(x + d) − ∇²ℓ(x)| ≤ |Δθ/s| |JᵀXJ|^½ + 2 |L_e J| τρ + |L_e| (τρ)² + τ |L_e Δθ|
+    |∇ℓ(x + v) − ∇ℓ(x) − ∇²ℓ(x) v| ≤ |L_e J| |q| + ½ |Δθ/s| (ΔθᵀXΔθ)^½ + τ |v| |L_e Δθ|
 
 with ∂_kL, L over the box of all θ on the ball. What is enclosed coarsely is multiplied by ρ.
 """
@@ -21,7 +23,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from .intervals import UNIT, Interval, around, interval, matmul, norm
+from ..intervals import UNIT, Interval, around, interval, matmul, norm, stack
 from .network import Tables, attend, join, linear, scores, slopes, swap
 from .series import Series, matrix_product
 
@@ -122,41 +124,94 @@ class Curvature:
         room = (by_score + by_value).sum(-1).hi
         return attend(tables, self.e, self.w)[2] + Interval(-room, room)
 
-    def slopes(self):
-        """A bound of |∂z/∂x| (..., G) on the balls."""
-        W = self.tables.values.shape[1]
-        a, v, M = attend(self.tables, *self._wide)
+    def slopes(self, gates=None, frame=None):
+        """A bound of |∂z/∂x| (..., G) on the balls; with gates (..., G), of |∂m/∂x| (..., N) for the margins m instead.
+
+        With a `frame` Y (..., n, n), floats, a bound of |∂m/∂x Y|.
+        """
+        tables, W, N = self.tables, self.tables.values.shape[1], self.tables.samples
+        a, v, M = attend(tables, *self._wide)
         d = a * (v - M[..., None])
-        share = interval(self.tables.queries) / float(self.tables.length)
-        slope = (join([_read(self.tables.values, a), _read(self.tables.scores, d)]) * share[..., None]).sum(-2)
-        inner = norm(matmul(slope, self.J))
-        return (inner + interval(norm(slope[..., W:])) * self.turned[..., None]).hi
+        share = interval(tables.queries) / float(tables.length)
+        slope = (join([_read(tables.values, a), _read(tables.scores, d)]) * share[..., None]).sum(-2)
+        if gates is not None:
+            slope = slope[..., :N, :] * gates[..., :N, None] - slope[..., N:, :] * gates[..., N:, None]
+        J, turned = self.J, self.turned
+        if frame is not None:
+            J, turned = matmul(J, frame), (interval(turned) * spectral(frame)).hi
+        inner = norm(matmul(slope, J))
+        return (inner + interval(norm(slope[..., W:])) * turned[..., None]).hi
+
+    def __getitem__(self, cells):
+        parts = (each[cells] for each in (self.e, self.w, self.J, self.moved, self.turned, self.radius))
+        return Curvature(self.tables, self.bias, *parts)
 
     def hessian(self, gates):
         """∇²ℓ_γ (..., n, n) at the points x, for gates of 0 and 1 (..., G)."""
         L, g = in_scores(self.tables, self.e, self.w, self.bias, gates)
-        H = matmul(matmul(self.J.swap(), L), self.J)
-        keys, queries, source = _places(self.tables)[1]
-        bilinear = H[..., keys, queries] + matmul(g[..., None, :], _transfer(self.tables))[..., 0, :][..., source]
-        for first, second in ((keys, queries), (queries, keys)):
-            H.lo[..., first, second], H.hi[..., first, second] = bilinear.lo, bilinear.hi
-        return H
+        return _joined(self.tables, matmul(matmul(self.J.swap(), L), self.J), g)
 
-    def growth(self, gates):
-        """μ ≥ λ_max(−∇²ℓ_γ) (...) on the balls, for gates of 0 and 1 (..., G)."""
-        W, T, at_x = self.tables.values.shape[1], _transfer(self.tables), growth(self.hessian(gates))
+    def change(self, gates):
+        """|∇²ℓ_γ(x + d) − ∇²ℓ_γ(x)| (...) on the balls, for all gates between those of an interval (..., G)."""
         if not self.radius.any():
-            return at_x.hi
+            return np.zeros_like(self.radius)
+        return self._bends(gates).change()
+
+    def remainder(self, gates, frame, loose):
+        """|∇ℓ_γ(x + v) − ∇ℓ_γ(x) − ∇²ℓ_γ(x) v| (...) for all v = Yξ + u in the ball, |ξ| ≤ 1, |u| ≤ loose; Y (..., n, n)."""
+        return self._bends(gates).remainder(frame, loose)
+
+    def _bends(self, gates):
+        tables, W = self.tables, self.tables.values.shape[1]
         e, w = self._wide
         mean = self._mean(e, w)
-        wide, _ = in_scores(self.tables, e, w, self.bias, gates, mean)
-        third = _third(self.tables, e, w, self.bias, gates, mean)
-        J, (places, count) = self.J, self.tables.orbits
-        each = interval(np.moveaxis(size(matmul(matmul(J.swap(), third), J)), 0, -1))  # (..., orbits)
-        steep = (each * self.moved[..., places] * count).sum(-1)
-        turn = interval(size(matmul(wide[..., W:, :], J))) * 2.0 + interval(size(wide[..., W:, W:])) * self.turned
-        pull = interval(size(matmul(T.swap()[..., W:, :], wide))) * norm(self.moved)
-        return (at_x + steep + turn * self.turned + pull).hi
+        L = in_scores(tables, e, w, self.bias, gates, mean)[0]
+        third = _third(tables, e, w, self.bias, gates, mean)  # (orbits, ..., W+E, W+E)
+        places, group = tables.orbits
+        lengths = norm(self.J.mid)[..., places] + 1e-9
+        weights = interval(np.moveaxis(lengths, -1, 0)[..., None, None]).square()
+        X = (matmul(matmul(third, matmul(self.J, self.J.swap())), third) * weights).sum(0)
+        scale, total = np.zeros(self.J.shape[:-1]), interval(np.zeros(X.shape))
+        for image, sign in group:
+            scale[..., image[places]] = lengths
+            inverse = np.argsort(image)
+            total = total + X[..., inverse[:, None], inverse] * np.outer(sign[inverse], sign[inverse])
+        return Bends(self.J, L[..., W:, :], total, scale, interval(_turn(tables)), interval(self.radius))
+
+
+@dataclass(frozen=True, eq=False)
+class Bends:
+    """Third derivatives on balls: J at their centres, L_e, X and the weights s (see above), τ and ρ."""
+
+    J: Interval
+    L: Interval
+    X: Interval
+    scale: np.ndarray
+    turn: Interval
+    radius: Interval
+
+    def _lengths(self, J):
+        """|J/s|, |JᵀXJ|^½ and |L_e J|, for J or for J times something."""
+        spread = J / self.scale[..., None]
+        parts = (matmul(spread, spread.swap()), matmul(matmul(J.swap(), self.X), J))
+        return [interval(root(part)) for part in parts] + [interval(spectral(matmul(self.L, J)))]
+
+    def change(self):
+        turned = self.turn * self.radius
+        q = turned * self.radius * 0.5
+        spread, steep, pull = self._lengths(self.J)
+        least, flat = self.scale.min(-1), interval(spectral(self.L))
+        away, moved = spread * self.radius + q / least, pull * self.radius + flat * q
+        return (away * steep + (pull * 2.0 + flat * turned) * turned + self.turn * moved).hi
+
+    def remainder(self, frame, loose):
+        y = interval(spectral(frame)) + loose
+        q = self.turn * y * y * 0.5
+        whole, along = self._lengths(self.J), self._lengths(matmul(self.J, frame))
+        spread, steep, pull = (part + each * loose for part, each in zip(along, whole))
+        least, flat = self.scale.min(-1), interval(spectral(self.L))
+        steep = steep + interval(root(self.X)) * q
+        return (whole[2] * q + (spread + q / least) * steep * 0.5 + self.turn * y * (pull + flat * q)).hi
 
 
 def _third(tables, e, w, bias, gates, mean):
@@ -186,11 +241,41 @@ def curvature(tables, x, bias, radius=0.0):
     return Curvature(tables, bias, scores(tables, x), x[..., :W] * tables.value_scale, J, moved, turned.hi, radius)
 
 
+def turning(tables, curves, bias, gates):
+    """∇²ℓ along curves over their cells: its middle H (C, n, n), symmetric floats, and a bound (C,) of |∇²ℓ − H|."""
+    W = tables.values.shape[1]
+
+    def parts(x):
+        J = Series(matmul(_transfer(tables), stack([_jacobian(tables, each) for each in (x.c[0], x.c[1])])))
+        J.c.lo[1, ..., :W, :], J.c.hi[1, ..., :W, :] = 0.0, 0.0  # ∂w/∂x does not change
+        L, g = in_scores(tables, scores(tables, x), x[..., :W] * tables.value_scale, bias, gates)
+        H = matrix_product(matrix_product(swap(J), L), J)
+        return [_joined(tables, H.c[k], g.c[k]) for k in range(2)]
+
+    middle, slope = parts(Series(curves.middle.c[:2]))[0], parts(Series(curves.whole.c[:2]))[1]
+    H = 0.5 * (middle.mid + middle.mid.swapaxes(-1, -2))
+    return H, (interval(size(middle - H)) + np.maximum(growth(slope).hi, growth(-slope).hi)).hi
+
+
 def size(X):
-    """An upper bound of the spectral norm: the Frobenius norm, or √(largest row sum · largest column sum)."""
-    sizes = interval(X.size)
-    rows, columns = (interval(sizes.sum(axis).hi.max(-1)) for axis in (-1, -2))
-    return np.minimum(norm(sizes.hi.reshape(*sizes.shape[:-2], -1)), (rows * columns).sqrt().hi)
+    """An upper bound of the spectral norm: |X|² ≤ max_i (|X|ᵀ|X| y)_i / y_i for any y > 0 (Collatz, Wielandt)."""
+    sizes = interval(X).size
+    transposed, y = sizes.swapaxes(-1, -2), np.ones((*sizes.shape[:-2], sizes.shape[-1], 1))
+    for _ in range(4):
+        y = transposed @ (sizes @ y) + 1e-250
+        y = y / y.max((-1, -2))[..., None, None] + 1e-9
+    return (matmul(transposed, matmul(sizes, y)) / interval(y)).sqrt().hi.max((-1, -2))
+
+
+def root(M):
+    """An upper bound of |M|^½ (...) for positive semi-definite matrices in the interval M."""
+    return growth(-M).sqrt().hi
+
+
+def spectral(X):
+    """An upper bound of the spectral norm (...) of every matrix in the interval X, by the smaller of XXᵀ and XᵀX."""
+    X = interval(X)
+    return root(matmul(X, X.swap()) if X.shape[-2] <= X.shape[-1] else matmul(X.swap(), X))
 
 
 @lru_cache(maxsize=8)
@@ -199,6 +284,15 @@ def _turn(tables):
     mix = (interval(tables.mix) / float(tables.denominator)).size
     gram = matmul(mix.T, mix)
     return float(interval(gram.size.sum(-1).max() * (1 + 100 * UNIT)).sqrt().hi)
+
+
+def _joined(tables, H, g):
+    """JᵀLJ with ∂ℓ/∂P, from g = ∂ℓ/∂θ, added between the entries of K and Q that it joins."""
+    keys, queries, source = _places(tables)[1]
+    bilinear = H[..., keys, queries] + matmul(g[..., None, :], _transfer(tables))[..., 0, :][..., source]
+    for first, second in ((keys, queries), (queries, keys)):
+        H.lo[..., first, second], H.hi[..., first, second] = bilinear.lo, bilinear.hi
+    return H
 
 
 @lru_cache(maxsize=8)

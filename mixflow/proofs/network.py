@@ -16,7 +16,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from .intervals import Interval, from_fraction, interval
+from ..intervals import Interval, from_fraction, interval
 from .series import Series, matrix_product
 
 C, V = 0, 1
@@ -35,7 +35,8 @@ class Tables:
     mix (E, P), denominator     e = mix · P / denominator
     blocks               (rows, columns) of each pair K, Q
     value_scale          w = value_scale · u, an interval
-    orbits               one θ_k of every orbit of the symmetries of the curve, and how many it stands for
+    twins (G,)           the orbit of each neuron under the symmetries of the curve
+    orbits               one θ_k of every orbit, and the symmetries: θ_k goes to sign_k θ_image(k), as pairs (image, sign)
     """
 
     index: np.ndarray
@@ -49,6 +50,7 @@ class Tables:
     denominator: int
     blocks: tuple
     value_scale: Interval
+    twins: np.ndarray
     orbits: tuple
 
     @property
@@ -89,7 +91,8 @@ def symmetric(K):
         denominator=2 * K * (K - 1),
         blocks=((4, 2), (4, 2)),
         value_scale=1.0 / interval(np.array(2.0 * K)).sqrt(),
-        orbits=(np.arange(10), np.ones(10)),
+        twins=np.arange(2 * K),
+        orbits=(np.arange(10), ((np.arange(10), np.ones(10)),)),
     )
 
 
@@ -169,7 +172,7 @@ def slopes(tables, M, bias, gates):
     """z, and r = gate · ∂ℓ/∂ReLU(z) (..., G); `gates` (..., G) of 0, 1, or [0, 1] where the sign of z is open."""
     N = tables.samples
     z = (M * tables.queries).sum(-1) / float(tables.length) + bias
-    on = z.relu() if isinstance(gates, Interval) else z * gates
+    on = z.relu() if isinstance(gates, Interval) and isinstance(z, Interval) else z * gates
     share = 1.0 / (1.0 + _exp(on[..., :N] - on[..., N:])) * tables.probability
     return z, join([-share, share]) * gates
 

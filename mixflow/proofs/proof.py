@@ -9,10 +9,11 @@ import numpy as np
 from .. import display
 from ..checks import real
 from ..errors import SpecError
+from ..intervals import Interval, from_fraction
 from ..progress import Progress
 from . import claims, finite
 from .approximate import pieces
-from .intervals import Interval, from_fraction
+from .hessian import SMALL
 from .network import loss, margins, scores, start, symmetric
 from .tube import Tube, build
 
@@ -130,9 +131,10 @@ class Proof:
         """Write the proof as one JSON file with a checksum; `mixflow prove --check FILE` verifies it."""
         from .file import write
 
-        if self.distance:
+        if self.tube.frame is not None:
             raise SpecError(
-                f"distance = {self.distance:g}: expected 0; the checker's files hold proofs on the symmetric weights only."
+                f"a proof from starts within {self.tube.first:.2g}: expected less than {SMALL:g}, by smaller radii or no"
+                " distance; the checker's files hold tubes of balls only."
             )
         write(self, path)
 
@@ -171,8 +173,14 @@ def prove(task, transformer, *, until=None, omega_radius=0.0, bias_radius=0.0, d
     >>> mf.prove(mf.Mixture(classes=2), mf.Transformer(omega=0.3), until=0.5).every_sample_right
     False
     """
-    from threadpoolctl import threadpool_limits
+    bar = Progress.of(progress, "cell")
+    proof = proved(asked(task, transformer, until, omega_radius, bias_radius, distance), bar)
+    bar.close()
+    return proof
 
+
+def asked(task, transformer, until, omega_radius, bias_radius, distance):
+    """The question in exact numbers: K, ranges of ω and b, level of the loss, longest time, distance."""
     K = _classes(task, transformer)
     level, end = _until(until)
     distance = real("distance", distance, least=0)
@@ -180,6 +188,16 @@ def prove(task, transformer, *, until=None, omega_radius=0.0, bias_radius=0.0, d
         raise SpecError(f"distance = {distance:g} with {K} classes: expected {finite.CLASSES} classes, or distance=0.")
     omega = _range("omega", transformer.omega, omega_radius)
     bias = _range("bias", transformer.bias, bias_radius)
+    return {"classes": K, "omega": omega, "bias": bias, "level": level, "end": end, "distance": distance}
+
+
+def proved(question, report=None):
+    """The `Proof` that answers a question of `asked`. Raises ProofError where the argument breaks."""
+    from threadpoolctl import threadpool_limits
+
+    K, omega, bias, level, end, distance = (
+        question[name] for name in ("classes", "omega", "bias", "level", "end", "distance")
+    )
     tables, b = symmetric(K), float(sum(bias) / 2)
     target = None if level is None else float(level) * 0.999
 
@@ -188,7 +206,6 @@ def prove(task, transformer, *, until=None, omega_radius=0.0, bias_radius=0.0, d
 
     # A gate is open while b decides the sign of z, and for distant starts a little longer: finer cells would decide nothing.
     spread = float(bias[1] - bias[0]) / 2 + 0.02 * (distance + float(omega[1] - omega[0]))
-    bar = Progress.of(progress, "cell")
     # Threads would only wait for each other on hundreds of 34×34 matrices; what overflows is infinite or NaN and is refused.
     with threadpool_limits(1), np.errstate(over="ignore", invalid="ignore", divide="ignore"):
         curve = list(pieces(tables, start(K, sum(omega) / 2).mid, b, far_enough, spread))
@@ -197,15 +214,15 @@ def prove(task, transformer, *, until=None, omega_radius=0.0, bias_radius=0.0, d
         tube = build(
             tables,
             curve,
-            start(K, omega[0]).hull(start(K, omega[1])),
+            start(K, sum(omega) / 2),
+            start(K, (omega[1] - omega[0]) / 2),
             _hull(bias),
             end,
             marks=_turns(tables, curve, b, end),
-            report=bar,
+            report=report,
             space=finite.space() if distance else None,
             distance=distance,
         )
-        bar.close()
         return _concluded(tables, tube, K, omega, bias, level, distance)
 
 

@@ -8,7 +8,7 @@ import math
 
 import numpy as np
 
-from .intervals import Interval, interval, matmul, stack
+from ..intervals import Interval, interval, matmul, stack
 
 
 class Series:

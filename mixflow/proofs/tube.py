@@ -5,13 +5,17 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..errors import ProofError
+from ..intervals import Interval, interval, norm
 from .approximate import OPEN, TICK, Piece
-from .bounds import CHUNK, Curves, advance, growths, point, residual, signs
+from .bounds import CHUNK, Curves, Frames, advance, growths, point, pushed, residual, signs
 from .finite import Space
-from .intervals import Interval, interval, norm
+from .hessian import SMALL, spectral
+from .network import Tables
 
-CELL = 0.25  # of time: over longer ones the Hessian's intervals would grow
+CELL = 0.25  # of time: over longer ones the Hessian's intervals would grow; with frames they may be twice as long
 BALL = 1.5  # the ball in which μ and the signs are proven, in radii: the argument needs more than 1
+SHARES = (1.25, 1.7)  # of a frame and of b: 1/1.25² + 1/1.7² ≤ 1
+FRAMED = 8  # cells at once with frames, which begin anew where a chunk does
 SLACK = 1.02  # on μ, so that another order of evaluation finds it true as well
 
 
@@ -24,6 +28,7 @@ class Tube:
     times (C, 2)    begin and end
     delta, mu (C,)  residual and growth
     radius (C,)     at the end of the cell; `first` at the beginning of the first
+    frame, loose    the flow is in x̂ + Yξ + u during the cell, |ξ| ≤ 1, |u| ≤ loose (C,): Y (C, n, n), or None and loose = radius
     z               an interval (C, G): every pre-activation of the flow during the cell
     space           the coordinates of the tube, if they are not those of the pieces
     """
@@ -37,6 +42,8 @@ class Tube:
     first: float
     z: Interval
     space: Space | None = None
+    frame: np.ndarray | None = None
+    loose: np.ndarray | None = None
 
     def placed(self, x):
         """x (an interval over its last axis, or curves) in the coordinates of the tube."""
@@ -54,9 +61,9 @@ class Tube:
         return min(int(np.searchsorted(self.times[:, 1], t)), len(self.times) - 1)
 
 
-def edges(begin, end, finest_begin=None, finest_end=None):
-    """Ends of cells from begin to end: at most CELL long, halving towards either side down to the finest length given for it."""
-    ticks, longest = round((end - begin) / TICK), round(CELL / TICK)
+def edges(begin, end, longest, finest_begin=None, finest_end=None):
+    """Ends of cells from begin to end: at most so long, halving towards either side down to the finest length given for it."""
+    ticks, longest = round((end - begin) / TICK), round(longest / TICK)
 
     def halves(finest):
         lengths = 2 ** np.arange(longest.bit_length())
@@ -69,8 +76,8 @@ def edges(begin, end, finest_begin=None, finest_end=None):
     return begin + np.array(sorted({0, ticks, *left, *middle, *right})) * TICK
 
 
-def partition(pieces, end, marks=()):
-    """Owners (C,) and times (C, 2) of the cells up to `end`, halving towards changes of sign and towards `marks`."""
+def partition(pieces, end, longest, marks=()):
+    """Owners (C,) and times (C, 2) of the cells up to `end`, at most so long, halving towards changes of sign and marks."""
     opened = [(piece.gates == OPEN).any() for piece in pieces]
     finest = {round(mark / TICK) * TICK: TICK for mark in marks}
     for piece, is_open in zip(pieces, opened):
@@ -80,39 +87,56 @@ def partition(pieces, end, marks=()):
     for i, piece in enumerate(pieces):
         joints = sorted({piece.begin, piece.end, *(t for t in finest if piece.begin < t < piece.end)})
         for low, high in zip(joints, joints[1:]):
-            cuts = [low, high] if opened[i] else edges(low, high, finest.get(low), finest.get(high))
+            cuts = [low, high] if opened[i] else edges(low, high, longest, finest.get(low), finest.get(high))
             cells = [cell for cell in zip(cuts, cuts[1:]) if cell[0] < end]
             owner += [i] * len(cells)
             times += cells
     return np.array(owner), np.array(times)
 
 
-def build(tables, pieces, x0, bias, end, *, marks=(), space=None, distance=0.0, report=None):
-    """Prove a tube around the pieces from the box x0 (n,) of starts up to time `end`, for every bias in an interval.
+def build(tables, pieces, x0, side, bias, end, *, marks=(), space=None, distance=0.0, report=None):
+    """Prove a tube around the pieces from all starts x0 ± side (n,) up to time `end`, for every bias in an interval.
 
-    With a `space` (finite.Space) the tube is one of its coordinates, and starts may be off the box by `distance` in them.
+    With a `space` (finite.Space) the tube is one of its coordinates, and starts may be off by `distance` in them.
 
     Raises ProofError where the argument breaks: a neuron that pushes itself on may change its sign, or the radius explodes.
     """
-    owner, times = partition(pieces, end, marks)
-    # A millionth more, so that balls with other roundings contain the start as well.
-    r = first = float(((interval(norm((x0 - point(pieces[0], 0.0)).size)) + distance) * (1 + 1e-6)).hi)
-    delta, mu, radius, z_lo, z_hi = [], [], [], [], []
-    guess = None
-    for chunk in chunks(pieces, owner, CHUNK if space is None else space.chunk):
+    away = (x0 - point(pieces[0], 0.0)).size
+    Y, ball = side.mid[:, None] * np.eye(1, len(away)), (away + interval((side - side.mid).size)).hi
+    if space is not None:
+        Y, ball = distance * space.starts, (away + interval(side.size)).hi
+    Y = frame(Y, bias)
+    # A millionth more, so that balls with other roundings contain the start as well; the frame was rounded.
+    r = float((interval(norm(ball)) * (1 + 1e-6) + interval(spectral(Y)) * 1e-15).hi)
+    first = float((interval(r) + spectral(Y)).hi)
+    framed, found, guess = first >= SMALL, [], None
+    owner, times = partition(pieces, end, 2 * CELL if framed else CELL, marks)
+    for chunk in chunks(pieces, owner, FRAMED if framed else CHUNK):
         curves = Curves.of([pieces[i] for i in owner[chunk]], times[chunk])
         gates = np.array([pieces[i].gates for i in owner[chunk]])
         if space is not None:
             tables, curves, gates = space.tables, curves.mapped(space.embedding), gates[:, space.neurons]
-        d = residual(tables, curves, bias, gates)
-        m, radii, z = _settle(tables, curves, bias, d, r, guess, gates, times[chunk])
-        guess, r = m.max(), radii[-1]
-        for each, new in zip((delta, mu, radius, z_lo, z_hi), (d, m, radii, z.lo, z.hi)):
-            each.append(new)
+        cell = _Cells(tables, curves, bias, gates, times[chunk])
+        whole = r if Y is None else float((interval(r) + spectral(Y)).hi)
+        rows = cell.framed(r, Y, guess) if whole >= SMALL else None
+        if rows is None:
+            rows = cell.settled(whole, guess)
+        found.append(rows)
+        guess, r, Y = rows["mu"].max(), rows["r"], rows["last"]
         if report:
             report(chunk.stop, len(owner))
-    whole = [np.concatenate(each) for each in (delta, mu, radius)]
-    return Tube(pieces, owner, times, *whole, first, Interval(np.concatenate(z_lo), np.concatenate(z_hi)), space)
+
+    def every(name):
+        return np.concatenate([rows[name] for rows in found])
+
+    parts = {name: every(name) for name in ("delta", "mu", "radius", "loose")}
+    parts["frame"] = every("frame") if framed else None
+    return Tube(pieces, owner, times, first=first, z=Interval(every("low"), every("high")), space=space, **parts)
+
+
+def frame(Y, bias):
+    """Y (n, n) with room for a column along which b pushes, if it is an interval: ξ and b have shares of one |ξ| ≤ 1."""
+    return np.hstack([SHARES[0] * Y, np.zeros((len(Y), 1))]) if bias.hi - bias.lo > 1e-12 else Y
 
 
 def chunks(pieces, owner, most=CHUNK):
@@ -127,33 +151,75 @@ def chunks(pieces, owner, most=CHUNK):
         start = stop
 
 
-def _settle(tables, curves, bias, delta, r, guess, gates, times):
-    """μ (C,), radii (C,) and z on a chunk of cells: a guess of μ gives radii, these a proven μ, until it is below the guess."""
-    width, N = curves.width, tables.samples
-    if guess is None:
-        still = np.zeros(len(width))
-        guess = 1.1 * growths(tables, curves, bias, still, signs(tables, curves, bias, still)[1]).max()
-    guess = np.full(len(width), guess)
-    for _ in range(12):
-        radii = _radii(r, guess, delta, width)
-        if not radii[-1] <= 1e6:
-            break
-        ball = (interval(radii) * BALL).hi
-        on_curve, z = signs(tables, curves, bias, ball)
-        _demand(gates, on_curve, z, N, times)
-        m = growths(tables, curves, bias, ball, z) * SLACK
-        if (m <= guess).all():
-            return m, _radii(r, m, delta, width), z
-        guess = np.where(m <= guess, guess, 1.05 * m)
-        if not np.isfinite(guess).all():
-            break
-    raise ProofError(f"no proof beyond t = {times[0, 0]:.6g}: the radius {r:.3g} of the tube grows without bound.")
+@dataclass(frozen=True, eq=False)
+class _Cells:
+    """A chunk of cells: what `Curves` says, the gates of x̂ (C, G) and the times (C, 2)."""
+
+    tables: Tables
+    curves: Curves
+    bias: Interval
+    gates: np.ndarray
+    times: np.ndarray
+
+    def settled(self, r, guess):
+        """What is proven from a ball of radius r, as a dictionary of arrays over the cells."""
+        delta = residual(self.tables, self.curves, self.bias, self.gates)
+        none = np.zeros(len(delta))
+        mu, radii, z = self._settle(delta, r, guess, none, none)
+        none = frame(np.zeros((self.curves.middle.shape[-1],) * 2), self.bias)
+        common = {"delta": delta, "mu": mu, "low": z.lo, "high": z.hi, "r": radii[-1]}
+        return {**common, "radius": radii, "loose": radii, "frame": np.array([none] * len(delta)), "last": None}
+
+    def framed(self, r, Y, guess):
+        """The same from x̂ + Yξ + u, |u| ≤ r, or from a ball of radius r; None where a sign may change: there balls do better."""
+        if (self.gates == OPEN).any():
+            return None
+        if Y is None:
+            r, Y = 0.0, frame(r * np.eye(self.curves.middle.shape[-1]), self.bias)
+        f, delta = pushed(self.tables, self.curves, self.bias, self.gates)
+        push = np.zeros((len(f), *Y.shape))
+        if Y.shape[1] > Y.shape[0]:
+            push[:, :, -1] = -SHARES[1] * self.bias.rad * f
+        frames = Frames.of(self.tables, self.curves, self.bias, self.gates, Y, push)
+        z = signs(self.tables, self.curves, self.bias, (interval(frames.reach) * 1.05 + 2 * r).hi)[1]
+        if not ((z.lo > 0) | (z.hi < 0)).all():
+            return None
+        delta = (interval(delta) + frames.residual(self.tables, self.curves, self.bias, z)).hi
+        mu, radii, z = self._settle(delta, r, guess, frames.reach, frames.jump)
+        if not ((z.lo > 0) | (z.hi < 0)).all():
+            return None
+        common = {"delta": delta, "mu": mu, "low": z.lo, "high": z.hi, "r": radii[-1]}
+        radius, loose = ((interval(each) + radii).hi for each in (frames.reach, frames.loose))
+        return {**common, "radius": radius, "loose": loose, "frame": frames.Y, "last": frames.last}
+
+    def _settle(self, delta, r, guess, reach, jump):
+        """μ (C,), radii (C,) and z: a guess of μ gives radii, these a proven μ on balls around x̂ + Yξ, until it is below it."""
+        tables, curves, bias, width = self.tables, self.curves, self.bias, self.curves.width
+        if guess is None:
+            guess = 1.1 * growths(tables, curves, bias, reach, signs(tables, curves, bias, reach)[1]).max()
+        guess = np.full(len(width), guess)
+        for _ in range(12):
+            radii = _radii(r, guess, delta, width, jump)
+            if not radii[-1] <= 1e6:
+                break
+            ball = (interval(radii) * BALL + reach).hi
+            on_curve, z = signs(tables, curves, bias, ball)
+            _demand(self.gates, on_curve, z, tables.samples, self.times)
+            m = growths(tables, curves, bias, ball, z) * SLACK
+            if (m <= guess).all():
+                return m, _radii(r, m, delta, width, jump), z
+            guess = np.where(m <= guess, guess, 1.05 * m)
+            if not np.isfinite(guess).all():
+                break
+        raise ProofError(
+            f"no proof beyond t = {self.times[0, 0]:.6g}: the radius {r:.3g} of the tube grows without bound."
+        )
 
 
-def _radii(r, mu, delta, width):
+def _radii(r, mu, delta, width, jump):
     out = []
-    for each in zip(mu, delta, width):
-        r = advance(r, *each)
+    for *each, more in zip(mu, delta, width, jump):
+        r = advance(r, *each) + 2 * more
         out.append(r)
     return np.array(out)
 

@@ -3,8 +3,8 @@
 python -m mixflow.paper.report.numbers FOLDER … --out docs/numbers.json
 
 takes from each folder what is there: records/ of `mixflow reproduce`, claims.json of `mixflow claims --json`, findings.txt of
-`claims_findings`, learning_time.json, critical.json and stability.json of the scripts of these names. What no folder has stays as
-it was. `tests/test_numbers.py` compares the pages with the record.
+`claims_findings`, learning_time.json, critical.json, stability.json and proofs.json of the scripts of these names. What no
+folder has stays as it was. `tests/test_numbers.py` compares the pages with the record.
 """
 
 import argparse
@@ -69,6 +69,7 @@ READERS = {
     "learning_time": from_learning_time,
     "critical": list,
     "stability": from_stability,
+    "proofs": dict,
 }
 
 

@@ -19,6 +19,8 @@ from .mechanism import compare, entries
 from .run_claims import CLAIMS as ON_RUNS
 from .run_claims import decide
 
+PROVEN = 0.1  # the loss whose time is enclosed
+
 
 @dataclass(frozen=True, eq=False)
 class Lab:
@@ -266,6 +268,28 @@ def flow_rate(lab):
     )
 
 
+def proven(lab):
+    """The gradient flow learns, by theorem: bounds, with every rounding error, of the time at which its loss passes a level."""
+    until = mf.Until("loss", PROVEN)
+    proof = mf.prove(lab.task, lab.transformer, until=until)
+    low, high = proof.time
+    flow = mf.train(lab.task, lab.transformer, mf.GradientFlow(until=until, rtol=1e-10, atol=1e-12))
+    time = float(flow.dataset.time[-1])
+    room = 1e-8 * time  # of the flow, whose error is only measured
+    return Check(
+        name="proven",
+        sentence="The gradient flow learns: it is enclosed, every rounding error included, until every sample is right.",
+        quantity=f"time at which the flow's loss passes {PROVEN:g}",
+        predicted=f"between {low:.10g} and {high:.10g}, and every sample right",
+        measured=time,
+        ok=low - room <= time <= high + room and proof.every_sample_right,
+        facts=proof.facts(),
+        **theory(
+            "the lemma of docs/mathematics.md §14 in interval arithmetic; the flow that is compared errs by 1e-8 of the time"
+        ),
+    )
+
+
 REGISTRY = {
     **{name: _on_runs(name) for name in ON_RUNS},
     "neurons-first": neurons_first,
@@ -277,6 +301,7 @@ REGISTRY = {
     "three-classes": three_classes,
     "mechanism": mechanism,
     "every-K": exists_for_every_K,
+    "proven": proven,
 }
 
 

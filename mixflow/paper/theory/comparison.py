@@ -15,7 +15,7 @@ import mixflow as mf
 
 from ..reaching import reaches
 from .critical import CONTRAST, CV, C, V, along, critical, gates_at
-from .intervals import ROUND, Interval, product
+from .enclosure import Interval, product
 
 LEVEL = 1.0  # A_cv counts as learned: own signals look at the identifier e times more than others do
 LIMIT = 1e5
@@ -70,7 +70,7 @@ def _advance(bounds, H, rest, duration):
         slope = _slope(box, H, rest)
         for _ in range(ROUNDS):
             # If a step with the slopes of `reach` stays within `reach`, so does the solution.
-            room = 0.01 * h * slope.size + 16 * ROUND * box.size.max()
+            room = 0.01 * h * slope.size + 2**-46 * box.size.max()
             reach = box.hull(Interval(box.lo + h * slope.lo - room, box.hi + h * slope.hi + room))
             slope = _slope(reach, H, rest)
             after = box + slope * h
@@ -84,7 +84,7 @@ def _advance(bounds, H, rest, duration):
 
 def _slope(box, H, rest):
     half = product(H, box)  # B H is the transpose of H B
-    return half + half.T + rest
+    return half + half.swap() + rest
 
 
 def enclosed(system, windows=60, tolerance=1e-9):

@@ -14,8 +14,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from .intervals import Interval, linear, product, shares
+import mixflow as mf
 
+Interval = mf.intervals.Interval
 CONTRAST = 1
 ROUNDS = 12
 
@@ -65,24 +66,35 @@ def _field(field, Y):
     keys, queries = c["keys"], c["queries"]  # (2K, 4, 5), (2K, 4)
     # Scores straight from the sectors: (2K·4·5, sector·kind·kind)
     sectors = np.einsum("rdm,ds->rsm", c["scores"].reshape(-1, 2, 4), c["mix"]).reshape(-1, 8)
-    E = linear(A.reshape(N, 8), sectors.T).exp().reshape(N, *keys.shape) * keys
+    E = A.reshape(N, 8).linear(sectors).exp().reshape(N, *keys.shape) * keys
     p = shares(E)
-    u = linear(w, c["values"].T).reshape(N, *keys.shape)
+    u = w.linear(c["values"]).reshape(N, *keys.shape)
     heard = (p * u).sum(-1)
     z = (heard * queries).sum(-1) + c["bias"]
     gate = Interval(np.where(z.lo > 0, 1.0, 0.0), np.where(z.hi < 0, 0.0, 1.0))
     K = keys.shape[0] // 2
     on = z.relu()
-    pull = (on[:, :K] - on[:, K:]).falling_logistic() * c["weight"]
-    r = Interval(np.concatenate([-pull.hi, pull.lo], axis=1), np.concatenate([-pull.lo, pull.hi], axis=1)) * gate
+    pull = 1.0 / (1.0 + (on[:, :K] - on[:, K:]).exp()) * c["weight"]
+    r = mf.intervals.concatenate([-pull, pull]) * gate
     share = p * queries[..., None]
     turn = share * (u - heard[..., None]) * r[..., None, None]
-    g = linear(turn.reshape(N, -1), sectors).reshape(N, 2, 2, 2)
-    g_w = linear((share * r[..., None, None]).reshape(N, -1), c["values"])
+    g = turn.reshape(N, -1).linear(sectors.T).reshape(N, 2, 2, 2)
+    g_w = (share * r[..., None, None]).reshape(N, -1).linear(c["values"].T)
     h = -(g * c["rate"][:, None, None])
     dA = product(G_K, h) + product(h, G_Q)
-    K_half, Q_half = product(A, h.T), product(A.T, h)
-    parts = (linear(g_w, -c["metric_w"].T), dA, K_half + K_half.T, Q_half + Q_half.T)
-    flat = [part.reshape(N, -1) for part in parts]
-    speed = Interval(np.concatenate([part.lo for part in flat], 1), np.concatenate([part.hi for part in flat], 1))
-    return speed, h[:, CONTRAST]
+    K_half, Q_half = product(A, h.swap()), product(A.swap(), h)
+    parts = (g_w.linear(-c["metric_w"]), dA, K_half + K_half.swap(), Q_half + Q_half.swap())
+    return mf.intervals.concatenate([part.reshape(N, -1) for part in parts]), h[:, CONTRAST]
+
+
+def product(X, Y):
+    """The matrix product of two intervals (…, i, k) and (…, k, j), entry by entry: tighter for wide ones than `matmul`."""
+    return (X[..., :, :, None] * Y[..., None, :, :]).sum(-2)
+
+
+def shares(E):
+    """E_k / Σ E for independent E_k ≥ 0 along the last axis: each is largest when it is and the others are least."""
+    rest = E.linear(1.0 - np.eye(E.shape[-1]))
+    low = mf.intervals.interval(E.lo) / (mf.intervals.interval(E.lo) + rest.hi)
+    high = mf.intervals.interval(E.hi) / (mf.intervals.interval(E.hi) + np.maximum(rest.lo, 0.0))
+    return Interval(np.maximum(low.lo, 0.0), np.minimum(high.hi, 1.0))
