@@ -3,8 +3,10 @@
 import numpy as np
 import pytest
 
+import mixflow as mf
 from mixflow.paper.experiments.claims_findings import _lonely, classes, gap, main, plateau, sign, survey, threshold
 from mixflow.paper.experiments.claims_stability import main as stability
+from mixflow.paper.experiments.influence import agreeing, alone, hard, learning, shared
 
 
 def test_at_three_classes_stage_one_spoils_the_hard_samples():
@@ -47,6 +49,15 @@ def test_classes_and_threshold_are_measured_on_seeds():
     (narrow,) = threshold(2, widths=(64,), seeds=2, factor=0.5)
     assert narrow["of"] == 4
     assert len(narrow["each"]) == len(narrow["silenced"]) == 2
+
+
+def test_at_three_classes_more_hard_samples_learn_sooner():
+    plain, more = learning(mf.Mixture(classes=3), rate=None), learning(shared(3, hard, 0.35), rate=None)
+    assert plain["time"] == pytest.approx(734.637, abs=1e-3)
+    assert more["time"] == pytest.approx(674.480, abs=1e-3)
+    task = shared(4, alone, 0.1)
+    assert task.probabilities[agreeing(task) == 1].sum() == pytest.approx(0.1)
+    assert [int((agreeing(task) == k).sum()) for k in (1, 2, 3, 4)] == [8, 24, 24, 8]
 
 
 def test_bad_input_is_one_sentence(capsys):

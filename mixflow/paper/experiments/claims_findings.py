@@ -11,6 +11,7 @@ python -m mixflow.paper.experiments.claims_findings gap  K = 2 … 6: how near a
 python -m mixflow.paper.experiments.claims_findings threshold  K = 4: the width at which the classes stay equal
 python -m mixflow.paper.experiments.claims_findings bounds  K = 2 … 6: time to separation, its proven bounds, its prediction
 python -m mixflow.paper.experiments.claims_findings average  K = 2, 3, 4: critical sub-system of class averages at finite width
+python -m mixflow.paper.experiments.claims_findings influence  K = 2, 3, 4: which samples make it learn sooner
 """
 
 import argparse
@@ -26,6 +27,7 @@ from ..theory.comparison import LEVEL, separation, until_score
 from ..theory.critical import CV, critical, plateau_growth
 from ..theory.perturbed import seed_growth
 from ..theory.run_claims import decide
+from .influence import influence
 from .learning_time import point
 
 NETWORK = mf.Transformer(omega=0.3, bias=0.5)
@@ -224,6 +226,7 @@ RUNS = {
     "threshold": threshold,
     "bounds": lambda: [separation(K, NETWORK.omega, NETWORK.bias) for K in (2, 3, 4, 5, 6)],
     "average": lambda: [average(K, width) for K in (2, 3, 4) for width in (64, 4096, 2**18)],
+    "influence": influence,
 }
 
 

@@ -110,7 +110,8 @@ def main(arguments=None):
     kept = pathlib.Path(options.out)
     before = json.loads(kept.read_text()) if kept.is_file() else {}
     found = collect(options.folders)
-    record = {**before, **found, "report": {**before.get("report", {}), **found.get("report", {})}}
+    entries = {name: {**before.get(name, {}), **found.get(name, {})} for name in ("report", "findings")}
+    record = {**before, **found, **entries}
     write(options.out, dump(record))
     print(f"written: {options.out}, {sum(1 for _ in leaves(record))} numbers from {', '.join(record)}")
 
