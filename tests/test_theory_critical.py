@@ -165,9 +165,9 @@ def test_three_classes_too():
 
 def test_intervals_hold_every_value():
     rng = np.random.default_rng(0)
-    X, Y = (Interval(lo, lo + width) for lo, width in ((rng.normal(size=(3, 3)), rng.random((3, 3))) for _ in "XY"))
+    X, Y = (Interval(lo, lo + width) for lo, width in ((rng.normal(size=(8, 8)), rng.random((8, 8))) for _ in "XY"))
     for _ in range(50):
-        x, y = (each.lo + rng.random((3, 3)) * (each.hi - each.lo) for each in (X, Y))
+        x, y = (each.lo + rng.random((8, 8)) * (each.hi - each.lo) for each in (X, Y))
         pairs = [
             (X + Y, x + y), (X - Y, x - y), (X * Y, x * y), (X.exp(), np.exp(x)), (X.relu(), np.maximum(x, 0)),
             (X.sum(0), x.sum(0)), (product(X, Y), x @ y), (X.swap(), x.T), (X.linear(y.T), x @ y),
