@@ -144,7 +144,7 @@ def test_many_surfaces_at_once():
     state, gate = decide_any(v, B, np.full(s, OFF), None)
     assert fits(v, B, state, gate)
     assert len(set(state)) == 3
-    with pytest.raises(mf.ChatteringError, match="12 surfaces are reached together"):
+    with pytest.raises(mf.ChatteringError, match="12 surfaces are reached together and −B is not definite"):
         decide_any(v, -B, np.full(s, OFF), None)
 
 
@@ -227,3 +227,5 @@ def test_the_certificate_is_the_error(monkeypatch):
     follow = certificate.follow
     monkeypatch.setattr(certificate, "follow", lambda *a, **given: replace(follow(*a, **given), events=()))
     assert not certify(result)["same_events"]
+    monkeypatch.setattr(certificate, "_resolved", lambda result: (0 * result.states + [0, 1e-6], result))
+    assert certify(result)["relative_difference"] == pytest.approx(1e-6 * np.exp(3), rel=1e-3)  # not to its own entry
