@@ -417,3 +417,10 @@ def test_starts_have_the_stated_scales():
     for dimension in (1, 3, 4, 6):
         Phi = embedding(flat, dimension)
         np.testing.assert_allclose(Phi.T @ Phi, flat.gram, atol=1e-12)
+
+
+def test_every_weight_where_nothing_is_regular():
+    """Atoms of different lengths: each is averaged over its own tokens."""
+    runs = [mf.train(ODD, SMALL, mf.GradientDescent(0.1, 20, save_every=10), model=model) for model in ("gram", "full")]
+    for name in ("w", "A", "z", "loss"):
+        np.testing.assert_allclose(runs[0].dataset[name], runs[1].dataset[name], rtol=0, atol=1e-12)
