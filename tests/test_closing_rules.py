@@ -7,6 +7,7 @@ import pytest
 from test_options import BASE, COHERENT, METHOD, OPTIONS, network_of
 
 import mixflow as mf
+from mixflow.measure.invariants import conserved
 
 TIED, TOGETHER = {"tie_values": True}, OPTIONS["together"]
 # What enters the length of a gradient: a shared vector once, scales of scores, every trained number.
@@ -61,3 +62,18 @@ def test_a_run_with_momentum_goes_on_bit_for_bit(tmp_path):
         np.testing.assert_array_equal(extended[name], longer[name])
     rest = mf.train(mf.Mixture(2), network, method, start=mf.train(mf.Mixture(2), network, METHOD)).dataset
     assert np.isfinite(rest.loss).all()
+
+
+def test_the_flow_conserves_what_the_options_leave():
+    """u² − wᵀΓ⁻¹w − b² of every neuron whose three parts are trained, through its kinks, and tr Cⁿ of its attention, n ≤ 3."""
+    network = network_of({"values": 2, "train_bias": True}, mf.Transformer(width=5, omega=0.5, seed=3))
+    data = mf.train(COHERENT, network, mf.GradientFlow(until=30.0, save_at=7)).dataset
+    inverse = np.linalg.inv(COHERENT.population().gram)
+    w, u, b = (data[name].values for name in ("w", "read_out", "bias"))
+    balance = u**2 - np.einsum("...i,ij,...j->...", w, inverse, w) - b**2
+    assert np.ptp(u, axis=0).min() > 1e-3
+    np.testing.assert_allclose(balance - balance[0], 0, atol=1e-7)
+    gram = COHERENT.population().gram
+    powers = conserved(data.A.values, data.G_K.values, data.G_Q.values, gram, order=3)
+    assert np.abs(data.A[-1] - data.A[0]).max() > 0.1
+    np.testing.assert_allclose(powers - powers[0], 0, atol=1e-7)

@@ -334,7 +334,9 @@ def test_named_dimensions():
 
 @pytest.mark.parametrize("model", ["gram", "full"])
 def test_a_saved_run_gives_back_its_network_and_goes_on(tmp_path, model):
-    network = replace(BASE, heads=3, value_scale=0.2, values=2, train_bias=True, offset=True)
+    network = replace(
+        BASE, heads=3, value_scale=0.2, values=2, train_bias=True, offset=True, shared_keys=True, value_neurons=2
+    )
     run = mf.train(mf.Mixture(2), network, METHOD, model=model)
     again = mf.load(run.save(tmp_path / "run.nc"))
     assert again.transformer == network

@@ -60,7 +60,7 @@ def states(population, network, history):
             X = history[name]
             found[name] = (("time", "head", "key", "query"), np.broadcast_to(X, (len(X), H, *X.shape[2:])))
     if "G_QQ" in history:
-        found["G_QQ"] = (("time", "pair", "key", "query"), history["G_QQ"])
+        found["G_QQ"] = (("time", "head_pair", "key", "query"), history["G_QQ"])
     for name in BESIDE:
         if name in history:
             x = history[name] if name == "offset" else _squeezed(network, history[name])

@@ -211,7 +211,7 @@ class Transformer(Spec, section="transformer", kind="transformer"):
     def coordinates(self, task):
         """Labels along the dimensions of its variables."""
         heads = list(self.heads_for(task))
-        return {"head": heads, "pair": [f"{a} {b}" for i, a in enumerate(heads) for b in heads[i + 1 :]]}
+        return {"head": heads, "head_pair": [f"{a} {b}" for i, a in enumerate(heads) for b in heads[i + 1 :]]}
 
     def start(self, task):
         """Initial weights on a FiniteTask, by name (`weights.start`)."""
