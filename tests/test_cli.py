@@ -234,6 +234,14 @@ def test_odd_paths_are_one_line(capsys, path):
         assert len(err) < 1000
 
 
+@pytest.mark.parametrize("word", ["9" * 5000, f"task.{'x' * 5000}.y=1", f"task.kind.{'x' * 5000}.y=1"])
+def test_long_words_are_cut_in_messages(capsys, word):
+    code, _, err = call(capsys, "train", "--set", word)
+    assert code == 2
+    assert err.count("\n") == 1
+    assert len(err) < 1000
+
+
 def test_a_forged_file_with_a_right_checksum_is_one_sentence(capsys, tmp_path):
     import mixflow as mf
     from mixflow import sealed

@@ -262,6 +262,18 @@ def test_every_token_is_a_feature_of_the_finite_task(task):
     assert finite.identifiers == tokens.features[: len(tokens.features) // 2]
 
 
+def test_coordinates_in_the_span_keep_every_product():
+    tokens = mf.variants.NoisyMixture(0.5, samples=2, test_samples=2, dimension=40).tokens
+    inside = tokens.in_span()
+    assert inside.dimension == 6  # two samples of three tokens
+    for name in ("train", "test"):
+        before, after = (getattr(each, name).rows @ each.train.rows.T for each in (tokens, inside))
+        np.testing.assert_allclose(after, before, atol=1e-12)
+    np.testing.assert_allclose(
+        inside.directions @ inside.train.rows.T, tokens.directions @ tokens.train.rows.T, atol=1e-12
+    )
+
+
 def test_too_many_tokens_are_refused():
     with pytest.raises(mf.SpecError, match="expected at most 8192; take fewer"):
         mf.variants.NoisyMixture(0.5, samples=3000).finite()

@@ -3,6 +3,7 @@
 import tomllib
 from dataclasses import MISSING
 
+from ..checks import shown
 from ..errors import SpecError
 from ..spec import SECTIONS, fields, filled, plain
 
@@ -56,14 +57,14 @@ def given(options, base=None):
     for text in options.set:
         name, equals, word = text.partition("=")
         if not equals or ("." not in name and name not in SECTIONS):
-            raise SpecError(f"--set {text!r}: expected NAME=VALUE with a dotted name, for example task.classes=3.")
+            raise SpecError(f"--set {shown(text)}: expected NAME=VALUE with a dotted name, for example task.classes=3.")
         values[name] = value(word)
     for name in values:
         inside = base or {}
         for part in name.split(".")[:-1]:
             inside = inside.get(part) or {}
             if not isinstance(inside, dict):
-                raise SpecError(f"{name}: {part} is no table that could have fields.")
+                raise SpecError(f"{shown(name)}: {shown(part)} is no table that could have fields.")
     return filled(base or {}, values)
 
 
