@@ -18,6 +18,7 @@ from mixflow.intervals import Interval, around, interval, matmul
 from mixflow.proofs import checker, cover, finite, hessian, network
 from mixflow.proofs.file import contents, seal, verdict
 from mixflow.proofs.series import Series, expansion
+from mixflow.proofs.tube import SHARES
 
 TASK, TRANSFORMER = mf.Mixture(classes=2), mf.Transformer(omega=0.3)
 
@@ -26,6 +27,12 @@ TASK, TRANSFORMER = mf.Mixture(classes=2), mf.Transformer(omega=0.3)
 def proof():
     """K = 2 beyond the first switch-off."""
     return mf.prove(TASK, TRANSFORMER, until=13)
+
+
+@pytest.fixture(scope="module")
+def box():
+    """Every ω and b near 0.3 and 0.5, beyond the first switch-off."""
+    return mf.prove(TASK, TRANSFORMER, until=16, omega_radius=1e-3, bias_radius=2e-4)
 
 
 @pytest.fixture(scope="module")
@@ -207,6 +214,7 @@ def test_random_starts_are_as_near_as_the_bound_says():
     rng = np.random.default_rng(0)
     draws = 0.3 / np.sqrt(1000) * rng.normal(size=(100, 2, 1000, 8))
     distance = np.sqrt(((np.linalg.svd(draws, compute_uv=False) - 0.3) ** 2).sum((1, 2)))
+    assert 0.95 * finite.start_distance(1000, 0.3, 0.0) < distance.mean() < finite.start_distance(1000, 0.3, 0.0)
     assert distance.max() < finite.start_distance(1000, 0.3) < 1.4 * np.quantile(distance, 0.99)
     width = finite.width(0.05, 0.3)
     assert finite.start_distance(width, 0.3) <= 0.05 < finite.start_distance(width - 1, 0.3)
@@ -253,12 +261,12 @@ def test_enclosures_contain_the_flow(proof):
                 assert lows[other, i, j] - 1e-9 < A[2 * i, place] < highs[other, i, j] + 1e-9
 
 
-def test_a_box_of_parameters_contains_the_flows_inside_it():
+def test_a_box_of_parameters_contains_the_flows_inside_it(box):
     """Frames before and after the first switch-off, balls around it; corners of the box stay inside."""
     small = mf.prove(TASK, TRANSFORMER, until=2, omega_radius=1e-6, bias_radius=1e-6)
     assert refused(contents(small)) is None
     assert small.tube.frame is None
-    proof = mf.prove(TASK, TRANSFORMER, until=15, omega_radius=1e-3, bias_radius=2e-4)
+    proof = box
     assert small.radius < 1e-5 < 1e-3 < proof.radius
     framed = proof.tube.frame.any((1, 2))
     assert framed[0]
@@ -272,6 +280,40 @@ def test_a_box_of_parameters_contains_the_flows_inside_it():
             assert low < float(now.loss) < high < low + 0.02
             low, high = proof.margins(t)
             assert low[1] < float(now.margin.sel(atom="c1 +v1 +v2")) < high[1]
+
+
+@pytest.mark.parametrize(("side", "push"), [(1, 1), (-1, 1), (0.5, -1)])
+def test_a_frame_carries_the_flow(box, side, push):
+    """Runge and Kutta from a start and a bias inside the box: what x̂ + Yξ misses is of second order, and within its bound.
+
+    ξ is known at the start, and again where the ball around the first switch-off becomes a frame.
+    """
+    tables, tube = network.symmetric(2), box.tube
+    x, bias = network.start(2, Fraction(3, 10) + Fraction(side) / 1000).mid, 0.5 + push * 2e-4
+    xi, framed = np.zeros(35), tube.frame.any((1, 2))
+    xi[[0, -1]] = side / SHARES[0], push / SHARES[1]
+
+    def speed(x):
+        return -network.gradient(tables, x, bias, (network.preactivations(tables, x, bias) > 0).astype(float))
+
+    for cell in range(box.cells):
+        begin, end = tube.times[cell]
+        away = x - tube.pieces[tube.owner[cell]].at(begin)
+        assert np.linalg.norm(away) <= tube.radius[cell]
+        if framed[cell] and cell and not framed[cell - 1]:
+            xi[:-1] = away / np.diag(tube.frame[cell])
+        if framed[cell]:
+            missed = np.linalg.norm(away - tube.frame[cell] @ xi)
+            assert missed <= min(tube.loose[cell], 5e-6)
+            assert tube.loose[cell] < 0.1 * tube.radius[cell]
+        steps = int(np.ceil((end - begin) / 0.05))
+        for _ in range(steps):
+            h = (end - begin) / steps
+            a = speed(x)
+            b = speed(x + h / 2 * a)
+            c = speed(x + h / 2 * b)
+            x = x + h / 6 * (a + 2 * b + 2 * c + speed(x + h * c))
+    assert framed[-1]
 
 
 def test_a_region_is_covered_by_the_boxes_that_hold(monkeypatch):
