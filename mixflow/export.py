@@ -18,7 +18,7 @@ import pathlib
 import numpy as np
 
 from .errors import SpecError
-from .networks.transformer import embedding
+from .networks.initial import embedding
 from .provenance import versions
 from .sealed import make_folder, write_whole
 

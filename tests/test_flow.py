@@ -22,7 +22,8 @@ from mixflow.methods import flow as methods_flow
 from mixflow.methods.chunks import descend as train_steps
 from mixflow.methods.descent import GradientDescent
 from mixflow.methods.flow import GradientFlow
-from mixflow.networks.transformer import Transformer, draw_weights, embedding
+from mixflow.networks.initial import draw_weights, embedding
+from mixflow.networks.transformer import Transformer
 from mixflow.tasks import Mixture
 
 FIELDS = {"gram": gram_field, "symmetric": symmetric_field}

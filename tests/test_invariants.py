@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 
 from mixflow.errors import SpecError
 from mixflow.measure import invariants
-from mixflow.networks.transformer import Transformer, embedding
+from mixflow.networks.initial import embedding
+from mixflow.networks.transformer import Transformer
 from mixflow.tasks import Mixture
 
 pytestmark = pytest.mark.filterwarnings("error")

@@ -9,7 +9,7 @@ from odd import ODD
 
 import mixflow as mf
 from mixflow.measure.stages import NAMES
-from mixflow.networks.transformer import embedding, start
+from mixflow.networks.initial import embedding, start
 from mixflow.summary import summary, table
 
 BASE = mf.Transformer(width=16, seed=3)

@@ -11,7 +11,7 @@ from mixflow.engines.span import Span
 from mixflow.engines.weights import Weights
 from mixflow.jaxed import float64
 from mixflow.methods.chunks import descend
-from mixflow.networks.transformer import embedding
+from mixflow.networks.initial import embedding
 from mixflow.paper.experiments import mnist as experiment
 from mixflow.tasks.tokens import Part, Tokens
 

@@ -6,7 +6,7 @@ Only the task's definition and the initial state come from mixflow.
 
 import numpy as np
 
-from mixflow.networks.transformer import draw_weights, embedding, start
+from mixflow.networks.initial import draw_weights, embedding, start
 
 
 def tokens(task):

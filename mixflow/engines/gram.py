@@ -9,8 +9,8 @@ import numpy as np
 
 from ..jaxed import jax
 from ..networks.given import given
+from ..networks.initial import start
 from ..networks.readout import ReadOut, asking
-from ..networks.transformer import start
 from . import loss as losses
 from .attention_tables import Tables
 from .base import Engine, besides, no_closure

@@ -4,8 +4,8 @@ from functools import lru_cache
 
 import numpy as np
 
+from ..networks.initial import start
 from ..networks.readout import ReadOut, asking
-from ..networks.transformer import start
 from . import loss as losses
 from .gated import HIDDEN, GatedField, product
 from .gram_families import Attention

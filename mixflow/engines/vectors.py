@@ -10,8 +10,8 @@ import math
 import numpy as np
 
 from ..jaxed import jax
+from ..networks.initial import others, products
 from ..networks.readout import ReadOut
-from ..networks.transformer import others, products
 from . import loss as losses
 from .gram_families import Attention
 from .gram_update import Algebra, descend

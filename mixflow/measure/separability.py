@@ -28,7 +28,7 @@ import numpy as np
 from ..checks import one_of
 from ..engines.forward import CHUNK, features
 from ..errors import SpecError
-from ..networks.transformer import embedding
+from ..networks.initial import embedding
 from .observables import identifiers
 
 

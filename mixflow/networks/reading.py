@@ -10,8 +10,9 @@ import numpy as np
 from ..errors import SpecError
 from ..jaxed import jax
 from . import weights as every_weight
+from .initial import start
 from .own import Network
-from .transformer import Transformer, start
+from .transformer import Transformer
 
 TAKEN = ("w", "A", "G_K", "G_Q", "G_QQ", "G_V", "N", "W_K", "W_Q", "W_KQ", "W_V", "value_neurons", "bias", "z", "loss")
 BUILT_IN = ("bias", "read_out", "offset")  # parts of a Transformer's own read-out

@@ -10,7 +10,7 @@ import numpy as np
 from ..extras import needs
 from ..jaxed import jax
 from ..tasks.positions import attend, padded_tokens
-from .transformer import embedding
+from .initial import embedding
 
 
 class VanillaNetwork:

@@ -9,8 +9,8 @@ import numpy as np
 
 from ..jaxed import jax
 from ..tasks.positions import attend, padded_tokens
+from .initial import draw_weights, embedding, neuron_signs, others, products
 from .readout import ReadOut
-from .transformer import draw_weights, embedding, neuron_signs, others, products
 
 
 def start(network, task):
@@ -27,7 +27,7 @@ def start(network, task):
 
 
 def observe(network, weights, task):
-    """The Gram state in feature coordinates, as `transformer.start` has it: the scores A, and G_K and G_Q on their scale."""
+    """The Gram state in feature coordinates, as `initial.start` has it: the scores A, and G_K and G_Q on their scale."""
     jnp, Phi, scale = jax().numpy, embedding(task, network.dimension), network.score_scale
     seen = {name: weights[name] for name in ("read_out", "offset") if name in weights}
     if network.train_bias:
