@@ -224,19 +224,19 @@ def main():
     if not options.seconds > 0:
         parser.error(f"--seconds {options.seconds:g}: expected a positive number")
     sys.path.insert(0, str(ROOT))
-    import jax
+    from mixflow.jaxed import float64
 
-    jax.config.update("jax_enable_x64", True)  # for SciPy's and diffrax's right-hand sides
     found = {}
-    for make in (block, relay, transformer):
-        problem = make()
-        for name, side in SIDES.items():
-            numbers = side(problem, options.seconds)
-            if numbers is None:
-                continue
-            found.setdefault(problem.name, {})[name] = numbers
-            if not options.json:
-                print(sentence(problem, name, numbers, found[problem.name]["mixflow"]), flush=True)
+    with float64():  # for SciPy's and diffrax's right-hand sides too
+        for make in (block, relay, transformer):
+            problem = make()
+            for name, side in SIDES.items():
+                numbers = side(problem, options.seconds)
+                if numbers is None:
+                    continue
+                found.setdefault(problem.name, {})[name] = numbers
+                if not options.json:
+                    print(sentence(problem, name, numbers, found[problem.name]["mixflow"]), flush=True)
     if options.json:
         print(json.dumps(found))
 

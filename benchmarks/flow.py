@@ -281,11 +281,14 @@ def main():
     if not options.seconds > 0 or options.many < 1:
         parser.error(f"--seconds {options.seconds:g} --many {options.many}: expected positive numbers")
     sys.path.insert(0, str(ROOT))
+    from mixflow.jaxed import float64
+
     result = {}
-    for name, numbers, sentence in sides(options):
-        result[name] = numbers
-        if not options.json:
-            print(sentence, flush=True)  # as each is done: the whole takes minutes
+    with float64():  # for SciPy's and diffrax's right-hand sides too
+        for name, numbers, sentence in sides(options):
+            result[name] = numbers
+            if not options.json:
+                print(sentence, flush=True)  # as each is done: the whole takes minutes
     if options.json:
         print(json.dumps(result))
     if not result["flow"]["error"] < ACCURACY:

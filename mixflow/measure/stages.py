@@ -30,8 +30,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from .between_saves import handed_over
-from .times import falls, highest, neuron_off, passes, rises
+from .between_saves import falls_to, handed_over
+from .times import falls, highest, neuron_off, rises
 from .trajectory import Trajectory
 
 NAMES = ("neurons", "attention", "convergence")
@@ -258,18 +258,20 @@ def decay(run, T2):
     """How the loss falls after T2: its factor, the slope of log(halving time), and the fit loss = 1/(κ (t − t*)).
 
     Times are taken where the loss passes half-octave levels, so neither save spacing nor t* matters, and the later half
-    of the levels (at least four) is fitted, because the law is about the limit.
+    of the levels (at least four) is fitted, because the law is about the limit. For a fit the interpolation between a flow's
+    own steps is enough: roots would cost as much as the flow.
     """
 
-    def log_low(r):
-        return np.log(np.maximum(np.minimum.accumulate(r.loss), 1e-300))
+    def lowest(r):  # descent may flicker at kinks; the record low is what a level crossing sees
+        return np.maximum(np.minimum.accumulate(r.loss), 1e-300)
 
-    top, end = math.exp(run.value(log_low, T2)), max(float(run.loss.min()), 1e-300)
+    low = lowest(run)
+    top, end = math.exp(run.value(lambda r: np.log(lowest(r)), T2)), float(low[-1])
     levels = top * 2 ** (-0.5 * np.arange(int(2 * math.log2(top / end)) + 1))
     result = {"loss_at_start": top, "loss_at_end": end, "fall": top / end}
     if len(levels) < 5:
         return result
-    crossing = np.array([T2, *(passes(run, level) for level in levels[1:])])
+    crossing = np.array([T2, *(falls_to(run.time, low, level) for level in levels[1:])])
     late = slice(min(len(levels) // 2, len(levels) - 5), None)
     t, level = crossing[late], levels[late]
     duration = np.maximum(np.diff(t), 1e-12 * (run.time[-1] - run.time[0]))
