@@ -90,7 +90,14 @@ def _module():
 
 @functools.cache
 def _process():
-    """The process in which JAX was first used; a fork of it inherits the answer."""
+    """The process in which JAX was first used; a fork of it inherits the answer. MixflowError where JAX has no device."""
+    try:
+        _module().devices()
+    except Exception as error:  # JAX_PLATFORMS names one that is not there; the type depends on the platform
+        why = f" ({said.splitlines()[0][:100]})" if (said := str(error)) else ""
+        raise MixflowError(
+            f"JAX finds no device to compute on{why}: leave JAX_PLATFORMS out, or set it to cpu."
+        ) from None
     return os.getpid()
 
 

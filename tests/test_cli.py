@@ -242,6 +242,19 @@ def test_long_words_are_cut_in_messages(capsys, word):
     assert len(err) < 1000
 
 
+def test_a_platform_that_is_not_there_is_one_sentence():
+    with program(
+        ["train", "--steps", "10"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env={**os.environ, "JAX_PLATFORMS": "cuda"},
+    ) as process:
+        _, err = process.communicate(timeout=60)
+    assert process.returncode == 2
+    assert err.count("\n") == 1
+    assert "set it to cpu" in err
+
+
 def test_a_forged_file_with_a_right_checksum_is_one_sentence(capsys, tmp_path):
     import mixflow as mf
     from mixflow import sealed
