@@ -13,8 +13,8 @@ from _handbook.typeset import display, formula, is_formula
 PAGE = (blocks.ROOT / "docs/mathematics.md").read_text()
 BLOCKS = re.findall(r"(?:^    .*\n(?:\n(?=    ))?)+", PAGE, re.M)
 INLINE = sorted(set(re.findall(r"(?<!`)`([^`\n]+)`(?!`)", PAGE)))
-MARKUP = str.maketrans(dict.fromkeys("_^{}()`'′\u00a0 \n", "") | {"ᵀ": "T", "²": "2", "³": "3", "⁺": "+", "⁻": "−", "ⁿ": "n"}
-                       | {"₁": "1", "₂": "2"})  # fmt: skip
+PLAIN = {"ᵀ": "T", "²": "2", "³": "3", "⁴": "4", "⁺": "+", "⁻": "−", "ⁿ": "n", "₀": "0", "₁": "1", "₂": "2"}
+MARKUP = str.maketrans(dict.fromkeys("_^{}()`'′\u00a0 \n", "") | PLAIN)
 
 
 def said(mathml):
