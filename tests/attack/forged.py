@@ -1,6 +1,7 @@
 """Attackers with a right checksum: whole files that somebody else wrote, read by `mf.load`, `mf.open_sweep` and `verify`."""
 
 import contextlib
+import copy
 import dataclasses
 import functools
 import hashlib
@@ -84,9 +85,8 @@ def _changed(data, dataset):
     return dataset.assign_attrs(spec=json.dumps(_altered(data, json.loads(dataset.attrs["spec"]))))
 
 
-JSON = (
-    st.none() | st.booleans() | st.integers() | st.floats() | st.sampled_from(["x", "inf", [], {}, [[]], {"kind": "x"}])
-)
+SMALL = st.sampled_from(["x", "inf", [], {}, [[]], {"kind": "x"}]).map(copy.deepcopy)  # it may be altered again
+JSON = st.none() | st.booleans() | st.integers() | st.floats() | SMALL
 
 
 def _altered(data, whole):
