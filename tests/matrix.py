@@ -53,6 +53,7 @@ NETWORKS = {
     "infinite": mf.Transformer(width=math.inf),
     "options, finite": mf.Transformer(width=4, **OPTIONS),
     "options, infinite": mf.Transformer(**OPTIONS),
+    "products": mf.Transformer(width=4, value_neurons=3, shared_keys=True),
     "Vanilla": mf.Vanilla(width=4, mlp_width=4),
     "own Network": Vote(),
 }
@@ -65,6 +66,7 @@ METHODS = {
     "three stages, events": mf.ThreeStage(DESCENT, mf.Until("loss", 1e-9, 0.2), 0.2, mf.Until("loss", 1e-9, 0.2)),
     "three stages of flow": mf.ThreeStage(mf.GradientFlow(until=1.0, save_at=3), 0.2, 0.2, 0.2),
     "Adam": mf.Optimizer(kind="adam", steps=4, save_every=2),
+    "momentum, decay": mf.GradientDescent(0.1, 4, save_every=2, momentum=0.5, weight_decay=0.01),
 }
 
 

@@ -32,10 +32,14 @@ def choose(task, network, method, model="auto"):
         if why is None:
             return engine(task, network, method)
         objections.append((engine, why))
-    if method.flows and hasattr(task, "tokens") and network.no_closure is None:
-        return choose(
-            task.finite(), network, method, model
-        )  # a flow needs its tokens listed, with their inner products
+    closes = network.no_closure is None and method.inner.no_closure is None
+    if closes and hasattr(task, "tokens") and model != "full":
+        # What closes does not depend on the coordinates of a token, only on inner products: list them.
+        try:
+            return choose(task.finite(), network, method, model)
+        except SpecError:
+            if method.flows:  # which only a list can have, so what is wrong with the list is what to read
+                raise
     raise SpecError(_sentence(task, network, method, model, objections))
 
 
