@@ -45,8 +45,8 @@ TASKS = {
     "label noise": mf.variants.label_noise(mf.Mixture(2), probability=0.1),
     "regression": mf.variants.regression(2, values=(-1.0, 1.0)),
     "multiclass": mf.variants.multiclass(2, values=3),
-    "noisy tokens": mf.variants.NoisyMixture(sigma=0.3, samples=8, test_samples=8),
-    "Mnist": mf.Mnist(samples=8, test_samples=8, images=4),
+    "noisy tokens": mf.variants.NoisyMixture(sigma=0.3, samples=4, test_samples=4),
+    "Mnist": mf.Mnist(samples=4, test_samples=4, images=2),
 }
 NETWORKS = {
     "finite": mf.Transformer(width=4),

@@ -157,7 +157,6 @@ for name, network, how in (
     ("symmetric", mf.Transformer(), method),
     ("adam", mf.Transformer(width=4), mf.Optimizer(kind="adam", steps=50)),
     ("flow", mf.Transformer(), mf.GradientFlow(until=20.0)),
-    ("vanilla", mf.Vanilla(), mf.Optimizer(kind="adam", steps=10)),
 ):
     run = mf.train(task, network, how)
     assert precision() == usual, name

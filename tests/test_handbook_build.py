@@ -40,6 +40,8 @@ def build(folder):
         sys.executable,
         "-m",
         "sphinx",
+        "-D",
+        "nb_execution_mode=off",  # tests/test_notebooks.py runs them
         "-W",
         "--keep-going",
         "-q",

@@ -40,7 +40,7 @@ def drawn(count):
     return chosen
 
 
-DRAWN = drawn(32)
+DRAWN = drawn(26)
 
 
 def test_every_combination_works_or_says_why_in_one_sentence():

@@ -38,6 +38,22 @@ OPTIONS = {
         "values": 2, "activate": "before", "queries": "sum", "offset": True, "train_bias": True, "shared_attention": True
     },
 }  # fmt: skip
+# The same options several at a time, for what costs more: a flow and a limit differ where the bookkeeping does.
+MIXED = {
+    "paper": {},
+    "bias, sum": {"train_bias": True, "queries": "sum"},
+    "before, offset": {"activate": "before", "offset": True},
+    "values, scaled": {"values": 3, "scaled_scores": True},
+    "standard": OPTIONS["standard initialisation"],
+    "one head, offset": OPTIONS["one head, offset"],
+    "shared keys": OPTIONS["shared keys"],
+    "direct": OPTIONS["direct attention"],
+    "four linear heads": {"activation": "linear", "heads": 4},
+    "value product": OPTIONS["value product"],
+    "W_K = W_Q": OPTIONS["W_K = W_Q"],
+    "tied values, shared attention": OPTIONS["tied values, shared attention"],
+    "together": OPTIONS["together"],
+}
 LOSSES = ("logistic", "exponential", "linear", "squared", "softmax")
 G = np.eye(4) + 0.2 * (np.ones((4, 4)) - np.eye(4))
 COHERENT = mf.Mixture(classes=2, gram=G, priors=(0.6, 0.4))
@@ -156,7 +172,7 @@ def test_the_reduction_equals_every_weight(options):
         np.testing.assert_allclose(gram[name], full[name], rtol=0, atol=1e-11)
 
 
-@pytest.mark.parametrize("options", OPTIONS.values(), ids=OPTIONS)
+@pytest.mark.parametrize("options", MIXED.values(), ids=MIXED)
 def test_infinite_width_is_the_limit(options):
     """The distance falls like m^(-1/2); random values are the same at every width. Scaled scores have limits of their own."""
     if options.get("initialisation") == "standard" or options.get("scaled_scores"):
@@ -192,7 +208,7 @@ def test_scaled_scores_at_infinite_width_are_uniform_or_random():
     assert np.abs(limit.dataset.A.values[-1] - limit.dataset.A.values[0]).max() > 1e-3
 
 
-@pytest.mark.parametrize("options", [{}, *OPTIONS.values()], ids=["paper", *OPTIONS])
+@pytest.mark.parametrize("options", MIXED.values(), ids=MIXED)
 def test_flow_is_the_limit_of_descent(options):
     """Half the rate, half the error, before and after kinks."""
     network = network_of(options, mf.Transformer(width=5, omega=0.5, seed=3))
@@ -204,7 +220,7 @@ def test_flow_is_the_limit_of_descent(options):
     assert errors[-1] < 1e-2
     assert 0.7 < np.log2(errors[0] / errors[2]) / 2 < 1.4
     if not network.direct and network.attention != "tied":  # with W_K = W_Q there is nothing to compare
-        assert 0 < flow.certificate["relative_drift_tr_C2"] < 1e-9
+        assert flow.certificate["relative_drift_tr_C2"] < 1e-9
 
 
 def test_a_value_product_conserves_its_balance():

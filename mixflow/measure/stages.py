@@ -160,6 +160,9 @@ def _saves(times):
 def _simultaneous(run, known):
     if known and known[1].found:
         return [known[0], *_fall(run, known[1].start, known[1])]
+    if not run.loss[0] > 0:  # linear in the answer: it has no floor, and what falls below 0 has no half
+        reason = "the loss is not positive, so halves of it mean nothing"
+        return [_none(name, reason) for name in ("neurons", "attention", "convergence")]
     off, moved = neuron_off(run), _score_moved(run)
     early = moved is not None and (off is None or moved < off)
     T1 = moved if early else off

@@ -46,7 +46,7 @@ def view(run, shown=SHOWN):
     Returns a View. Raises SpecError for another network, for labels that are no signs, and for an unknown part.
 
     >>> import mixflow as mf
-    >>> mf.view(mf.train(mf.Mixture(), mf.Transformer(), mf.GradientDescent(steps=20)))
+    >>> mf.view(mf.train(mf.Mixture(), mf.Transformer(), mf.GradientDescent(steps=20)))  # doctest: +ELLIPSIS
     <mixflow view of <mixflow run: mixture, width inf, ...
     """
     if unknown := [part for part in shown if part not in SHOWN]:
