@@ -44,6 +44,19 @@ def test_classes_of_softmax_are_heads():
     np.testing.assert_allclose(logits.values[right, range(4)] - others, run.dataset.margin[-1, :4], atol=1e-12)
 
 
+def test_a_read_out_of_one_s_own_answers():
+    def scaled(O, parameters):
+        plus, minus = O.mean(axis=-1)
+        return parameters["scale"] * (plus - minus)
+
+    network = mf.Network(scaled, mf.Transformer(width=8, omega=0.5, value_scale=0.2), parameters={"scale": 1.5})
+    run = mf.train(mf.Mixture(2), network, METHOD)
+    population = mf.Mixture(2).population()
+    answer = run.predict(population.atoms, time=10.0)
+    np.testing.assert_allclose(population.labels * answer, run.dataset.margin.sel(time=10.0), rtol=0, atol=1e-12)
+    assert float(run.dataset.scale[-1]) != 1.5  # it is trained, so a wrong save would show
+
+
 def test_atoms_the_task_never_had():
     """A longer atom and fractions of a token: the ten lines of NumPy that the weights make up."""
     run = mf.train(mf.Mixture(2), mf.Transformer(width=8, seed=2), METHOD)

@@ -119,7 +119,7 @@ def _squeezed(network, x):
 
 
 def resumed(dataset, network, time=-1):
-    """The Gram state (`networks.transformer.start`) at a save of a dataset that `series` made."""
+    """The Gram state (`networks.initial.start`) at a save of a dataset that `series` made."""
     at = dataset.isel(time=time)
     one = network.values == 1
     state = {}

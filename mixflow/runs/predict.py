@@ -5,7 +5,7 @@ import re
 import numpy as np
 
 from ..checks import listed, shown
-from ..engines.series import respond
+from ..engines.series import respond, resumed
 from ..errors import SpecError
 from ..jaxed import in_float64
 from ..tasks import FiniteTask
@@ -71,17 +71,12 @@ def _answers(run, task, place):
         if place != data.sizes["time"] - 1:
             raise SpecError(f"a {type(network).__name__} keeps its last weights only: leave out time.")
         return np.asarray(network.answer(run.engine.resume(data)["weights"], task))
-    now = data.isel(time=[place])
-    if "A" not in data:
-        sectors = {name: now[f"{name}_sector"].values for name in ("w", "A", "G_K", "G_Q")}
-        found = expand({name: x[0] for name, x in sectors.items()}, run.task.classes)
-        history = {"w": found["w"][None, :, None], "A": found["A"][None]}
+    if "A" in data:
+        state = resumed(data, network, place)
     else:
-        several = network.values > 1
-        history = {name: now[name].values for name in ("w", "A", "bias", "read_out", "offset") if name in now}
-        history |= {
-            name: history[name][:, :, None] for name in ("w", "bias", "read_out") if name in history and not several
-        }
+        now = {name: x[place] for name, x in run.engine.history(data).items()}
+        state = expand(now, run.task.classes)
+        state["w"] = state["w"][:, None]
     if network.queries == "one" and task.query is None:
         raise SpecError("queries = 'one': say which token of each atom asks, for example query=[('c1', 1)].")
-    return respond(task, network, history)[1][0]
+    return respond(task, network, {name: x[None] for name, x in state.items()})[1][0]
