@@ -4,6 +4,7 @@ import time
 
 import numpy as np
 
+from ..checks import real
 from ..engines import choose
 from ..methods import GradientDescent, GradientFlow
 from ..networks.transformer import Transformer
@@ -26,6 +27,7 @@ def bench(seconds=45.0, progress=False):
 
     Raises SpecError for a time that is not positive.
     """
+    seconds = real("seconds", seconds, above=0, most=3600)
     bar = Progress.of(progress, unit="table")
     parts = {"step": _step, "flow": _flow, "growth": _growth}
     found = {}
