@@ -58,6 +58,7 @@ class Control:
 
 
 WIDTHS = {"inf": "∞ (mean-field)", **{str(2**n): str(2**n) for n in range(2, 13)}}
+BATCHES = {"all": "all of them (the paper)", **{str(4**n): str(4**n) for n in range(4)}}
 FINITE = tuple(width for width in WIDTHS if width != "inf")
 
 _TRAINED = {"method": TRAINED}
@@ -116,6 +117,10 @@ _TABLE = (
         help="Number of updates.",
     ),
     Control(
+        "batch", "samples per step", "choice", "all", choices=BATCHES, only={"method": ("gd", "three")},
+        help="Train on all samples at once, or on a few drawn anew for each step, with replacement.",
+    ),
+    Control(
         "until", "until time", "real", 2000.0, least=10, most=1e9, scale="log", only={"method": ("flow",)},
         help="The flow ends at this time.",
     ),
@@ -142,6 +147,10 @@ _TABLE = (
     Control(
         "seed", "seed", "whole", 0, least=0, most=9999, step=1, only={**_TRAINED, "width": FINITE},
         help="Of the initial weights.",
+    ),
+    Control(
+        "batch_seed", "seed of the draws", "whole", 0, least=0, most=9999, step=1,
+        only={"method": ("gd", "three"), "batch": tuple(BATCHES)[1:]}, help="Which samples are drawn.",
     ),
 )  # fmt: skip
 CONTROLS = {control.name: control for control in _TABLE}

@@ -34,6 +34,13 @@ PRESETS = [
         "state": {"classes": 3, "steps": 40_000},
     },
     {
+        "id": "one",
+        "name": "One sample at a time",
+        "shows": "Each step sees a single sample, drawn at random, instead of all eight. The loss trembles where it fell "
+        "smoothly, but the same three stages come at nearly the same times: their order is no accident of seeing everything.",
+        "state": {"batch": "1"},
+    },
+    {
         "id": "fifty",
         "name": "Fifty mixtures",
         "shows": "Fifty identifiers and fifty signals: 50·2^50 samples, exactly, because the two symmetric sectors close. The "

@@ -70,7 +70,8 @@ NETWORKS = {
 
 def _descent(c, steps=None):
     steps = c["steps"] if steps is None else steps
-    return GradientDescent(learning_rate=c["learning_rate"], steps=steps, save_every=save_every(steps))
+    batches = {} if c["batch"] == "all" else {"batch_size": int(c["batch"]), "batch_seed": c["batch_seed"]}
+    return GradientDescent(learning_rate=c["learning_rate"], steps=steps, save_every=save_every(steps), **batches)
 
 
 def _flow(c):

@@ -44,12 +44,13 @@ class Request:
             "at finite width": c["width"] != "inf",
             "with this task": c["task"] != "plain",
             "with this network": c["network"] != "paper",
+            "with minibatches": c.get("batch", "all") != "all",
         }
         why = next((words for words, holds in listed.items() if holds), None)
         if why and most < K:
             raise SpecError(
                 f"K = {K} {why} follows {K}·2^{K} samples one by one, too slow for a page with this method: "
-                f"take K ≤ {most}, or the paper's task and network at infinite width."
+                f"take K ≤ {most}, or the paper's task and network at infinite width on all samples."
             )
         if c["method"] == "flow" and K > FLOW_CLASSES:
             raise SpecError(

@@ -27,6 +27,7 @@ export class Gram {
     this.read = new Float64Array(2 * total); // what each query reads
     this.z = new Float64Array(2 * task.atoms.length);
     this.margin = new Float64Array(task.atoms.length);
+    this.weight = Float64Array.from(task.atoms, ({ weight }) => weight); // of every atom in the gradient; a minibatch changes it
     this.gw = new Float64Array(2 * F);
     this.g = new Float64Array(2 * F * F);
     this.e = new Float64Array(2 * F * F);
@@ -104,7 +105,7 @@ export class Gram {
   // ∂loss/∂w and ∂loss/∂A at the present state, into gw and g.
   gradient() {
     this.look();
-    const { F, w, P, read, z, margin, gw, g, tokens, task: { atoms } } = this;
+    const { F, w, P, read, z, margin, weight, gw, g, tokens, task: { atoms } } = this;
     gw.fill(0);
     g.fill(0);
     let at = 0;
@@ -113,7 +114,7 @@ export class Gram {
       for (let a = 0; a < atoms.length; a += 1) {
         const { feature, sign, length: L } = tokens[a];
         if (this.linear || z[h * atoms.length + a] > 0) {
-          const slope = (-HEAD[h] * atoms[a].label * atoms[a].weight) / (1 + Math.exp(margin[a])) / L;
+          const slope = (-HEAD[h] * atoms[a].label * weight[a]) / (1 + Math.exp(margin[a])) / L;
           for (let k = 0; k < L; k += 1) {
             const row = h * F + feature[k];
             const value = sign[k] * w[row];

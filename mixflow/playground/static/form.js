@@ -45,8 +45,7 @@ function field(form, row, state, { moved, released }) {
   if (row.kind === "choice") {
     const input = element("select", { id });
     for (const [value, label] of Object.entries(row.choices)) input.append(element("option", { value }, label));
-    // "inf" first: a table from JSON has its whole-number names sorted before all others
-    if ("inf" in row.choices) input.prepend(input.querySelector('[value="inf"]'));
+    input.prepend(input.querySelector(`[value="${row.default}"]`)); // a table from JSON has whole numbers before its other names
     input.addEventListener("change", () => { change(input.value); released(); });
     block.append(input);
     return { row, block, show: (value) => { input.value = value; } };

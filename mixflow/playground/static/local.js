@@ -3,13 +3,13 @@
 const MOST_CLASSES = { plain: 4, unequal: 4, coherent: 4, noisy: 4, longer: 3 }; // where samples are followed one by one
 
 // Why the page cannot compute these settings by itself, in one sentence with the fix; null: it can.
-export function objection({ method, task, classes: K, network, width, coherence }) {
+export function objection({ method, task, classes: K, network, width, batch, coherence }) {
   if (method === "construct") return null;
   if (method === "flow") return "Gradient flow needs Python: pip install mixflow, then mixflow playground; or take gradient descent here.";
   if (task === "coherent" && coherence < -1 / (2 * K - 1)) return `coherence ρ = ${coherence} is impossible between ${2 * K} features: take at least ${(-1 / (2 * K - 1)).toFixed(3)}.`;
-  if (task === "plain" && network === "paper" && width === "inf") return null;
+  if (task === "plain" && network === "paper" && width === "inf" && batch === "all") return null;
   const most = MOST_CLASSES[task];
-  return K <= most ? null : `K = ${K} ${width !== "inf" ? "at finite width" : task !== "plain" ? "with this task" : "with this network"} follows ${K}·2^${K} samples one by one, too slow for a page: take K ≤ ${most}, or the paper's task and network at infinite width.`;
+  return K <= most ? null : `K = ${K} ${width !== "inf" ? "at finite width" : task !== "plain" ? "with this task" : network !== "paper" ? "with this network" : "with minibatches"} follows ${K}·2^${K} samples one by one, too slow for a page: take K ≤ ${most}, or the paper's task and network at infinite width on all samples.`;
 }
 
 // Events: "frame" ({header, arrays}), as those of Link.

@@ -15,7 +15,7 @@ const TASKS = {
 
 const NETWORKS = { paper: "", shared: ", shared_attention=True", direct: ', attention="direct"', linear: ', activation="linear"' };
 
-const descent = (c, steps, every) => `mf.GradientDescent(learning_rate=${c.learning_rate}, steps=${steps}, save_every=${every})`;
+const descent = (c, steps, every) => `mf.GradientDescent(learning_rate=${c.learning_rate}, steps=${steps}, save_every=${every}${c.batch === "all" ? "" : `, batch_size=${c.batch}, batch_seed=${c.batch_seed}`})`;
 const METHODS = {
   gd: (c, time) => descent(c, c.steps, saveEvery(c.steps, c.learning_rate, time)),
   flow: (c) => `mf.GradientFlow(until=${c.until})`,

@@ -1,5 +1,6 @@
 // The page's own engine, in a thread of its own. It answers as the server does: start, chunks of saves, done; or refused.
 
+import { minibatches } from "./batches.js";
 import { Gram, Symmetric } from "./engine.js";
 import { Recorder, nextSave } from "./record.js";
 import { stages } from "./stages.js";
@@ -21,18 +22,19 @@ export function schedule({ method, learning_rate: rate, steps, neurons, attentio
 
 export function start(asked) {
   const written = asked.method === "construct";
-  const settings = written ? { ...asked, task: "plain", network: "paper", width: "inf", omega: 0, tie_values: false } : asked;
-  const plain = settings.task === "plain" && settings.network === "paper" && settings.width === "inf";
+  const settings = written ? { ...asked, task: "plain", network: "paper", width: "inf", batch: "all", omega: 0, tie_values: false } : asked;
+  const symmetric = settings.task === "plain" && settings.network === "paper" && settings.width === "inf" && settings.batch === "all";
   const task = listed(settings) ? population(settings) : null;
-  const system = plain ? new Symmetric(settings.classes, settings) : new Gram(task, settings);
+  const system = symmetric ? new Symmetric(settings.classes, settings) : new Gram(task, settings);
   if (written) system.construct(settings.target_margin);
-  return { system, task };
+  const draw = settings.batch === "all" ? null : minibatches(system.weight.slice(), Number(settings.batch), settings.batch_seed);
+  return { system, task, draw };
 }
 
 // Train, and call tell(kind, header, arrays) on the way; rest() is awaited between slices and says whether to go on.
 export async function train(settings, tell, rest) {
   const began = performance.now();
-  const { system, task } = start(settings);
+  const { system, task, draw } = start(settings);
   const recorder = new Recorder(system, task);
   const rate = settings.learning_rate;
   const parts = schedule(settings);
@@ -47,7 +49,10 @@ export async function train(settings, tell, rest) {
   for (const { until, w, A } of parts) {
     while (at < until && !warning) {
       const target = Math.min(nextSave(at, last), until);
-      for (; at < target; at += 1) system.step(w ? rate : 0, A ? rate : 0);
+      for (; at < target; at += 1) {
+        draw?.(at, system.weight);
+        system.step(w ? rate : 0, A ? rate : 0);
+      }
       if (!recorder.save(rate * at)) warning = `the run diverged before step ${at} with learning rate ${rate}: lower it.`;
       const now = performance.now();
       if (now - looked < SLICE) continue;
