@@ -170,7 +170,7 @@ def _evaluations(parts, field, now, K):
 
 def _step(parts, field, now, path):
     """One attempt: everything after it, and whether to try again."""
-    jax, points, (_, _, E3, E5) = parts.jax, parts.points, tableau()
+    jax, points = parts.jax, parts.points
     jnp = jax.numpy
     left, slot = now["until"] - now["t"], now["steps"].astype(int)
     advancing, seek = now["kind"] == ADVANCE, now["kind"] == SEEK
@@ -180,9 +180,7 @@ def _step(parts, field, now, path):
     K, seen, found = _evaluations(parts, field, now | {"h": h}, K)
     y = now["y"]
     end = y + h * jnp.sum(points[STAGES][:, None] * K, axis=0)
-    scale = now["atol"] + now["rtol"] * jnp.maximum(jnp.abs(y), jnp.abs(end))
-    five, three = (jnp.sum((jnp.sum(E[:, None] * K[: STAGES + 1], axis=0) / scale) ** 2) for E in (E5, E3))
-    error = h * five / jnp.sqrt(jnp.maximum((five + 0.01 * three) * len(y), 1e-300))
+    error = _error(jnp, now["atol"] + now["rtol"] * jnp.maximum(jnp.abs(y), jnp.abs(end)), h, K)
     fits = (error < 1) & advancing
     factor = SAFETY * jnp.maximum(error, 1e-300) ** (-1 / 8)
     most = jnp.where(now["refused"] > 0, 1.0, MOST)  # no growth straight after a refusal
@@ -229,6 +227,13 @@ def _step(parts, field, now, path):
         "hs": keep(now["hs"], h),
     }
     return now | found | moved, keep(path, jnp.concatenate([y[None], K]))
+
+
+def _error(jnp, scale, h, K):
+    """The error of a step against its tolerance `scale` (size,), by the formulas of orders 5 and 3; 1 is the most admitted."""
+    _, _, E3, E5 = tableau()
+    five, three = (jnp.sum((jnp.sum(E[:, None] * K[: STAGES + 1], axis=0) / scale) ** 2) for E in (E5, E3))
+    return h * five / jnp.sqrt(jnp.maximum((five + 0.01 * three) * len(scale), 1e-300))
 
 
 def _of_chosen(jnp, index, x):

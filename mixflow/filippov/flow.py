@@ -1,6 +1,7 @@
 """The call: follow a field from a start to an end (docs/mathematics.md §7)."""
 
 import itertools
+from contextlib import closing
 
 import numpy as np
 
@@ -63,28 +64,12 @@ def solve(
     until = real("until", until, fix="it is the time at which the flow ends")
     start = real("start", start, below=until, fix="the flow ends at until")
     rtol = real("rtol", rtol, least=1e-11, most=1e-3, fix="1e-9 is a good choice")
-    atol = real(
-        "atol", rtol / 1000 if atol is None else atol, least=1e-16, most=1e-3, fix="leave it out for rtol / 1000"
-    )
-    bar = Progress.of(progress, unit="unit")
-    try:
-        return follow(
-            field,
-            y0,
-            until,
-            start=start,
-            rtol=rtol,
-            atol=atol,
-            grid=_grid(save_at, start, until),
-            stop=stop,
-            keep_events=keep_events,
-            progress=bar,
-            on_save=on_save,
-            dense=dense,
-            earlier=earlier,
-        )
-    finally:
-        bar.close()
+    atol = rtol / 1000 if atol is None else atol
+    atol = real("atol", atol, least=1e-16, most=1e-3, fix="leave it out for rtol / 1000")
+    asked = {"start": start, "rtol": rtol, "atol": atol, "stop": stop}
+    kept = {"grid": _grid(save_at, start, until), "keep_events": keep_events, "on_save": on_save, "dense": dense}
+    with closing(Progress.of(progress, unit="unit")) as bar:
+        return follow(field, y0, until, progress=bar, earlier=earlier, **asked, **kept)
 
 
 def follow(field, y0, until, *, start, rtol, atol, progress=None, earlier=None, **given):

@@ -285,7 +285,6 @@ def _programs(surface, evaluate, velocity, tree, moving):
     """The compiled pieces of a field: S along a stretch of steps, everything at one moment, the effect of single gates."""
     jax = configured()
     jnp = jax.numpy
-    A = tableau()[0][: STAGES + 1, :STAGES]
 
     def rebuilt(leaves, parts):
         leaves = list(leaves)
@@ -301,18 +300,7 @@ def _programs(surface, evaluate, velocity, tree, moving):
             return evaluate(rebuilt(leaves, parts), y, gates, index, real).dy
 
         def step(k, S):
-            y, h = states[k], sizes[k]
-
-            def stage(i, slopes):
-                K, dK = slopes
-                row = jnp.asarray(A)[i]
-                f, push = jax.linearize(motion, parts_of(leaves), y + h * jnp.sum(row[:, None] * K, axis=0))
-                df = jax.vmap(push)(moved, S + h * jnp.sum(row[:, None, None] * dK, axis=0))
-                return K.at[i].set(f), dK.at[i].set(df)
-
-            empty = jnp.zeros((STAGES, len(y))), jnp.zeros((STAGES, *S.shape))
-            _, dK = jax.lax.fori_loop(0, STAGES, stage, empty)
-            return S + h * jnp.sum(jnp.asarray(A)[STAGES][:, None, None] * dK, axis=0)
+            return _carried(jax, motion, parts_of(leaves), moved, states[k], sizes[k], S)
 
         return jax.lax.fori_loop(0, count, step, S)
 
@@ -343,3 +331,19 @@ def _programs(surface, evaluate, velocity, tree, moving):
         return moves, jax.vmap(along)(moves)
 
     return {each.__name__: jit(each, quick=True) for each in (stretch, moment, columns)}
+
+
+def _carried(jax, motion, parts, moved, y, h, S):
+    """S after one step of size h from y: each stage of the step differentiated along the moved parts and S (p, size)."""
+    jnp = jax.numpy
+    A = jnp.asarray(tableau()[0][: STAGES + 1, :STAGES])
+
+    def stage(i, slopes):
+        K, dK = slopes
+        f, push = jax.linearize(motion, parts, y + h * jnp.sum(A[i][:, None] * K, axis=0))
+        df = jax.vmap(push)(moved, S + h * jnp.sum(A[i][:, None, None] * dK, axis=0))
+        return K.at[i].set(f), dK.at[i].set(df)
+
+    empty = jnp.zeros((STAGES, len(y))), jnp.zeros((STAGES, *S.shape))
+    _, dK = jax.lax.fori_loop(0, STAGES, stage, empty)
+    return S + h * jnp.sum(A[STAGES][:, None, None] * dK, axis=0)

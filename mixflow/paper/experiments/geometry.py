@@ -80,81 +80,66 @@ def run(settings, progress):
     )
 
 
+LATER = paper(
+    "the features of the hard samples are separable after stage 2; 0.2 of at most 1/√2 was chosen", after=True
+)
+SMALL = 1e-3
+
+
 def verdict(results):
     """Inseparable at the start and through stage 1; separated at the end of the attention stage; easy samples first."""
-    limit, series, facts = results.runs["mean-field"], results.series["features"], results.facts
-    T1, T2 = (limit.stages[i].end or math.nan for i in (0, 1))
-    data, hard = limit.dataset, results.series["features"].hard.values
+    return [*_early(results), *_late(results)]
 
-    def at(name, t):
-        return float(np.interp(t, series.time.values, series[name].values))
 
-    def exact(t, chosen):
-        return float(np.interp(t, data.time.values, data.margin.values[:, chosen].min(axis=1)))
+def _at(results, name, t):
+    series = results.series["features"]
+    return float(np.interp(t, series.time.values, series[name].values))
+
+
+def _early(results):
+    """Up to the first switch-off: hard samples of both labels have one feature."""
+    limit, series = results.runs["mean-field"], results.series["features"]
+    T1 = limit.stages[0].end or math.nan
+    time, margin, hard = limit.dataset.time.values, limit.dataset.margin.values, series.hard.values
+
+    def exact(chosen):
+        return float(np.interp(T1, time, margin[:, chosen].min(axis=1)))
 
     tied = theory(
         "uniform attention gives hard samples of both labels one and the same feature (docs/mathematics.md §5)"
     )
     first = theory("z = b − 2α/3 = 0 there, so y·F = (b + 2α/3) − 0 = 2b; tolerance: interpolation between saves")
-    later = paper(
-        "the features of the hard samples are separable after stage 2; 0.2 of at most 1/√2 was chosen", after=True
-    )
+    start, start_all = (f"{float(series[name][0]):g}" for name in ("margin_hard", "margin_all"))
+    off, twice = _at(results, "margin_hard", T1), 2 * results.facts["bias"]
+    return [
+        equal("start", "feature margin of the hard samples at the start: exactly", start, 0, **tied),
+        equal("start all", "feature margin of all samples at the start: exactly", start_all, 0, **tied),
+        between(
+            "T1", "feature margin of the hard samples when the first neuron switches off", off, None, SMALL, **tied
+        ),
+        near("easy T1", "smallest y·F of the easy samples then: 2b", exact(~hard), twice, 0.01, **first),
+        between("hard T1", "largest |y·F| of the hard samples then", abs(exact(hard)), None, SMALL, **tied),
+    ]
+
+
+def _late(results):
+    """From the end of the attention stage on: hard samples are separated, at infinite width and over seeds."""
+    limit, series, facts = results.runs["mean-field"], results.series["features"], results.facts
+    T2 = limit.stages[1].end or math.nan
+    hard, easy = (_at(results, name, T2) for name in ("margin_hard", "margin_easy"))
+    least = limit.dataset.margin.values[-1].min()
+    learned = paper("the loss goes to 0, so every sample is right; any positive margin")
     mean, spread = over_seeds(facts["ends"], f"seeds at width {facts['width']}")
     switch = mf.measure.stage_intervals(facts["stages"])["neurons", "end"]
-    where = f"{switch.found} seeds at width {facts['width']}"
-    small = 1e-3
+    over = {"low": switch.low, "high": switch.high, "over": f"{switch.found} seeds at width {facts['width']}"}
     return [
-        equal(
-            "start",
-            "feature margin of the hard samples at the start: exactly",
-            f"{float(series.margin_hard[0]):g}",
-            0,
-            **tied,
-        ),
-        equal(
-            "start all",
-            "feature margin of all samples at the start: exactly",
-            f"{float(series.margin_all[0]):g}",
-            0,
-            **tied,
-        ),
-        between(
-            "T1",
-            "feature margin of the hard samples when the first neuron switches off",
-            at("margin_hard", T1),
-            None,
-            small,
-            **tied,
-        ),
-        near(
-            "easy T1", "smallest y·F of the easy samples then: 2b", exact(T1, ~hard), 2 * facts["bias"], 0.01, **first
-        ),
-        between("hard T1", "largest |y·F| of the hard samples then", abs(exact(T1, hard)), None, small, **tied),
-        between(
-            "T2",
-            "feature margin of the hard samples at the end of the attention stage",
-            at("margin_hard", T2),
-            0.2,
-            None,
-            **later,
-        ),
-        shown(
-            "consistent T2",
-            "feature margin of the easy samples then (their votes agree with the label)",
-            at("margin_easy", T2),
-        ),
+        between("T2", "feature margin of the hard samples at the end of the attention stage", hard, 0.2, None, **LATER),
+        shown("consistent T2", "feature margin of the easy samples then (their votes agree with the label)", easy),
         shown("end", "feature margin of the hard samples at the end", series.margin_hard[-1]),
         shown("end all", "feature margin of all samples at the end", series.margin_all[-1]),
-        between(
-            "end output",
-            "smallest y·F over all samples at the end",
-            data.margin.values[-1].min(),
-            0.0,
-            None,
-            **paper("the loss goes to 0, so every sample is right; any positive margin"),
-        ),
-        between("seeds", "feature margin of the hard samples at the end, mean", mean, 0.2, None, **spread, **later),
-        shown("seeds T1", "first switch-off, mean", switch.mean, low=switch.low, high=switch.high, over=where),
+        between("end output", "smallest y·F over all samples at the end", least, 0.0, None, **learned),
+        between("seeds", "feature margin of the hard samples at the end, mean", mean, 0.2, None, **spread, **LATER),
+        shown("seeds T1", "first switch-off, mean", switch.mean, **over),
     ]
 
 
