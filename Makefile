@@ -5,7 +5,7 @@
 #   make docs                 the handbook, build/docs/index.html
 #   make attack [ARGS=…]      an hour of hostile input, e.g. make attack ARGS='--minutes 5'
 #   make mutants [ARGS=…]     break a line of the mathematics at a time: do the tests notice? make mutants ARGS='loss gates' for a part
-#   make lint                 ruff check and format check, and the types of the public names
+#   make lint                 ruff check and format check, and types
 #   make install              only the environment
 #   make clean                remove the environments and everything made by the tools
 # PYTHON chooses the interpreter, for an environment of its own beside .venv: make test PYTHON=python3.13

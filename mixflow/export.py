@@ -12,8 +12,11 @@ Each function says what it raises.
 ['checkpoints', 'safetensors', 'tensors', 'torch_module']
 """
 
+from __future__ import annotations
+
 import json
 import pathlib
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -21,6 +24,9 @@ from .errors import SpecError
 from .networks.initial import embedding
 from .provenance import versions
 from .sealed import make_folder, write_whole
+
+if TYPE_CHECKING:
+    from .types import Path, PathLike, Run, Sequence, Weights
 
 __all__ = ["checkpoints", "safetensors", "tensors", "torch_module"]
 
@@ -59,7 +65,7 @@ class Network(torch.nn.Module):
 '''
 
 
-def tensors(run, time=None):
+def tensors(run: Run, time: float | None = None) -> Weights:
     """The arrays of a run at a saved time by name, in float64.
 
     They are w (head, d), W_K and W_Q (head, m, d), bias (head,) and embedding (feature, d).
@@ -77,7 +83,7 @@ def tensors(run, time=None):
     return {**weights, "embedding": embedding(task, network.dimension).T}
 
 
-def safetensors(run, path, *, time=None):
+def safetensors(run: Run, path: PathLike, *, time: float | None = None) -> Path:
     """Write the arrays of `tensors` to one safetensors file, whole or not at all; returns the path.
 
     run   a Run of finite width
@@ -90,7 +96,7 @@ def safetensors(run, path, *, time=None):
     return write_whole(path, _packed(tensors(run, time), _described(run, time)))
 
 
-def torch_module(run, folder, *, time=None):
+def torch_module(run: Run, folder: PathLike, *, time: float | None = None) -> Path:
     """Write `network.py`, a PyTorch module of thirty lines, and `weights.safetensors` beside it; returns the folder.
 
     run     a Run of a Transformer of finite width
@@ -108,7 +114,7 @@ def torch_module(run, folder, *, time=None):
     return folder
 
 
-def checkpoints(run, folder, *, times=None):
+def checkpoints(run: Run, folder: PathLike, *, times: Sequence[float] | None = None) -> Path:
     """Write a folder of weights over training, for tools that watch a network learn; returns its path.
 
     run     a Run of finite width
@@ -119,10 +125,10 @@ def checkpoints(run, folder, *, times=None):
     a flow); `network.py` is the module of `torch_module`, where the network is the paper's. Raises as `safetensors` does.
     """
     data = run.dataset
-    times = data.time.values if times is None else np.asarray(times, float)
+    chosen = data.time.values if times is None else np.asarray(times, float)
     folder = make_folder(folder)
     rows = []
-    for time in times:
+    for time in chosen:
         at = data.sel(time=float(time)) if float(time) in data.time.values else None
         if at is None:
             raise SpecError(f"time = {float(time):g} was not saved: expected one of {len(data.time)} saved times.")

@@ -18,10 +18,18 @@ nothing is raised but by NumPy, for shapes that do not fit.
 np.True_
 """
 
+from __future__ import annotations
+
 import math
 from fractions import Fraction
+from typing import TYPE_CHECKING
 
 import numpy as np
+
+if TYPE_CHECKING:
+    from typing import Any
+
+    from .types import Array, Sequence
 
 __all__ = ["Interval", "around", "concatenate", "from_fraction", "interval", "matmul", "norm", "stack"]
 
@@ -48,20 +56,20 @@ class Interval:
         self.lo, self.hi = lo, hi
 
     @property
-    def shape(self):
+    def shape(self) -> tuple[int, ...]:
         return self.lo.shape
 
     @property
-    def size(self):
+    def size(self) -> int:
         """The largest |x|."""
         return np.maximum(np.abs(self.lo), np.abs(self.hi))
 
     @property
-    def mid(self):
+    def mid(self) -> Array:
         return 0.5 * self.lo + 0.5 * self.hi
 
     @property
-    def rad(self):
+    def rad(self) -> Array:
         """At least the distance from `mid` to either end."""
         mid = self.mid
         return _up(np.maximum(_up(self.hi - mid), _up(mid - self.lo)))
@@ -69,10 +77,10 @@ class Interval:
     def __getitem__(self, index):
         return Interval(self.lo[index], self.hi[index])
 
-    def reshape(self, *shape):
+    def reshape(self, *shape: int) -> Interval:
         return Interval(self.lo.reshape(*shape), self.hi.reshape(*shape))
 
-    def swap(self):
+    def swap(self) -> Interval:
         """The last two axes exchanged."""
         return Interval(self.lo.swapaxes(-1, -2), self.hi.swapaxes(-1, -2))
 
@@ -106,53 +114,53 @@ class Interval:
     def __rtruediv__(self, other):
         return interval(other) * self.inverse()
 
-    def inverse(self):
+    def inverse(self) -> Interval:
         """1/x; where 0 is possible the result is NaN, which no check accepts."""
         away = (self.lo > 0) | (self.hi < 0)
         lo, hi = np.where(away, self.lo, np.nan), np.where(away, self.hi, np.nan)
         return Interval(_down(1 / hi), _up(1 / lo))
 
-    def square(self):
+    def square(self) -> Interval:
         size, least = self.size, np.maximum(np.maximum(self.lo, -self.hi), 0.0)
         return Interval(np.maximum(_down(least * least), 0.0), _up(size * size))
 
-    def sqrt(self):
+    def sqrt(self) -> Interval:
         return Interval(np.maximum(_down(np.sqrt(np.maximum(self.lo, 0.0))), 0.0), _up(np.sqrt(self.hi)))
 
-    def sum(self, axis=-1):
+    def sum(self, axis: int | tuple[int, ...] | None = -1) -> Interval:
         """Σ along one axis: n numbers summed in any order err by at most n·2⁻⁵³/(1 − n·2⁻⁵³) of the sum of their sizes."""
         n = self.lo.shape[axis] * UNIT
         low, high = self.lo.sum(axis), self.hi.sum(axis)
         return Interval(_down(low - n * np.abs(self.lo).sum(axis)), _up(high + n * np.abs(self.hi).sum(axis)))
 
-    def linear(self, M):
+    def linear(self, M: Array) -> Interval:
         """Σ_j M_ij x_j along the last axis, for a matrix of floats M (i, j)."""
         up, down, n = np.maximum(M, 0.0).T, np.minimum(M, 0.0).T, M.shape[1]
         room = (2 * n + 4) * UNIT * (self.size @ np.abs(M).T)
         return Interval(_down(self.lo @ up + self.hi @ down - room), _up(self.hi @ up + self.lo @ down + room))
 
-    def exp(self):
+    def exp(self) -> Interval:
         return Interval(exp_bounds(self.lo).lo, exp_bounds(self.hi).hi)
 
-    def log(self):
+    def log(self) -> Interval:
         """Natural logarithm: a guess, confirmed by the exponential."""
         low, high = np.log(self.lo), np.log(self.hi)
         low, high = low - 1e-14 * (1 + np.abs(low)), high + 1e-14 * (1 + np.abs(high))
         right = (exp_bounds(low).hi <= self.lo) & (exp_bounds(high).lo >= self.hi)
         return Interval(np.where(right, low, np.nan), np.where(right, high, np.nan))
 
-    def relu(self):
+    def relu(self) -> Interval:
         return Interval(np.maximum(self.lo, 0.0), np.maximum(self.hi, 0.0))
 
-    def inside(self, other):
+    def inside(self, other: Interval) -> bool:
         """Where this lies within the other."""
         return (self.lo >= other.lo) & (self.hi <= other.hi)
 
-    def hull(self, other):
+    def hull(self, other: Interval) -> Interval:
         return Interval(np.minimum(self.lo, other.lo), np.maximum(self.hi, other.hi))
 
 
-def interval(x):
+def interval(x: Any) -> Interval:
     """An array of floats as an interval of no width; an interval as it is."""
     if isinstance(x, Interval):
         return x
@@ -160,22 +168,22 @@ def interval(x):
     return Interval(x, x)
 
 
-def around(x, radius):
+def around(x: Any, radius: Any) -> Interval:
     """x ± radius for arrays of floats."""
     return Interval(_down(x - radius), _up(x + radius))
 
 
-def stack(intervals, axis=0):
+def stack(intervals: Sequence[Interval], axis: int = 0) -> Interval:
     """Intervals of one shape along a new axis."""
     return Interval(np.stack([x.lo for x in intervals], axis), np.stack([x.hi for x in intervals], axis))
 
 
-def concatenate(intervals, axis=-1):
+def concatenate(intervals: Sequence[Interval], axis: int = -1) -> Interval:
     """Intervals one after the other along an axis."""
     return Interval(np.concatenate([x.lo for x in intervals], axis), np.concatenate([x.hi for x in intervals], axis))
 
 
-def from_fraction(value):
+def from_fraction(value: Fraction) -> Interval:
     """The tightest interval of floats around an exact rational number."""
     value, near = Fraction(value), float(value)
     low = near if Fraction(near) <= value else math.nextafter(near, -math.inf)
@@ -210,7 +218,7 @@ def exp_bounds(x):
     return Interval(_down(result.lo - room) * scale, _up(result.hi + room) * scale)
 
 
-def matmul(X, Y):
+def matmul(X: Interval | Array, Y: Interval | Array) -> Interval:
     """X @ Y over the last two axes, either of them intervals or floats (Rump's midpoint and radius form).
 
     For floats the computed product errs by at most n·2⁻⁵³/(1 − n·2⁻⁵³) · |X||Y| in any order of summation, fused or not.
@@ -224,6 +232,6 @@ def matmul(X, Y):
     return around(product, radius)
 
 
-def norm(x, axis=-1):
+def norm(x: Any, axis: int | tuple[int, ...] | None = -1) -> Interval:
     """An upper bound of the Euclidean length along one axis."""
     return interval(x).square().sum(axis).sqrt().hi

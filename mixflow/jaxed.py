@@ -19,6 +19,8 @@ import pathlib
 import sys
 import threading
 from collections import OrderedDict
+from collections.abc import Callable
+from typing import TypeVar
 
 import numpy as np
 
@@ -46,6 +48,8 @@ OPTIONS = {"xla_cpu_prefer_vector_width": "512"}
 QUICK = {"xla_cpu_use_fusion_emitters": False}
 
 PROGRAMS = 64  # compiled programs kept in memory; the page visits about as many settings in an hour
+
+Function = TypeVar("Function", bound=Callable)
 
 # .doors: how many float64() this thread is inside, .settings: theirs; .tuned: the options of the `jit` program it is in
 _thread = threading.local()
@@ -141,7 +145,7 @@ def _settle(J, stack):
     _own_cache(J, stack)
 
 
-def in_float64(function):
+def in_float64(function: Function) -> Function:
     """The function, with its whole call inside `float64()`. Not for generators and coroutines, which other code interrupts."""
     if inspect.isgeneratorfunction(function) or inspect.iscoroutinefunction(function):
         raise TypeError(
@@ -153,7 +157,7 @@ def in_float64(function):
         with float64():
             return function(*arguments, **options)
 
-    return inside
+    return inside  # type: ignore[return-value]  # functools.wraps keeps the signature
 
 
 def _own_cache(J, stack):

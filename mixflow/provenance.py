@@ -7,6 +7,8 @@ Every Run carries it; stamp your own results alike. Raises nothing: what cannot 
 ['command', 'commit', 'compiler_options', 'hardware', 'precision', 'versions']
 """
 
+from __future__ import annotations
+
 import functools
 import json
 import os
@@ -22,7 +24,7 @@ __all__ = ["provenance", "threads", "versions"]
 PACKAGES = ("mixflow", "jax", "jaxlib", "numpy", "scipy", "xarray", "h5netcdf", "matplotlib")
 
 
-def provenance():
+def provenance() -> dict[str, str]:
     """Attributes of a dataset, as strings."""
     return {
         "versions": json.dumps(versions()),
@@ -34,12 +36,12 @@ def provenance():
     }
 
 
-def versions():
+def versions() -> dict[str, str]:
     """Installed versions of Python and of everything numbers or figures depend on."""
     return {"python": platform.python_version(), **_installed()}
 
 
-def threads():
+def threads() -> str:
     """How many processors this process may use, and what limits its libraries' threads."""
     allowed = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
     limits = {name: os.environ[name] for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS") if name in os.environ}

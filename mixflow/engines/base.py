@@ -1,12 +1,21 @@
 """What an engine is: a network on a task, computed exactly; it refuses, starts, steps, flows, measures and resumes."""
 
+from __future__ import annotations
+
 from abc import ABC, abstractmethod
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from ..errors import SpecError
 from ..jaxed import in_float64
 from ..tasks.floor import Samples
+
+if TYPE_CHECKING:
+    from typing import Any
+
+    from ..filippov import Field
+    from ..types import AnyNetwork, Array, History, Method, Sequence, State, Task, Variables, xarray
 
 
 class Engine(ABC):
@@ -21,85 +30,89 @@ class Engine(ABC):
     whole = True  # whether its loop is best compiled into one function (jaxed.jit)
     vectors_only = False  # whether it is for tasks whose tokens are vectors of their own
 
-    def __init__(self, task, network, method):
+    def __init__(self, task: Task, network: AnyNetwork, method: Method) -> None:
         self.task, self.network, self.method = task, network, method
 
     @classmethod
     @abstractmethod
-    def objection(cls, task, network, method):
+    def objection(cls, task: Task, network: AnyNetwork, method: Method) -> str | None:
         """Why it cannot serve, in words that finish the sentence "…: ", with the fix; None if it can."""
 
     @classmethod
-    def apt(cls, task, network, method):
+    def apt(cls, task: Task, network: AnyNetwork, method: Method) -> bool:
         """Whether this is the engine one would expect to serve: its objection is the one to read."""
         return not hasattr(task, "tokens") and network.no_closure is None and method.inner.no_closure is None
 
-    def work(self):
+    def work(self) -> float:
         """Rough arithmetic of one step of all lanes, in units of the K = 2 mixture; for planning only."""
         atoms, types = self.task.population().count.shape
         return atoms * types**2 / 288
 
     @property
     @abstractmethod
-    def key(self):
+    def key(self) -> tuple[Any, ...]:
         """What the compiled step depends on: runs with equal keys share a program."""
 
     @abstractmethod
-    def start(self, network):
+    def start(self, network: AnyNetwork) -> State:
         """The initial state of one run."""
 
     @abstractmethod
-    def parameters(self, networks, eta_w, eta_A):
+    def parameters(self, networks: Sequence[AnyNetwork], eta_w: Array, eta_A: Array) -> dict[str, Any]:
         """Arrays the step reads besides the state, for `lanes` runs with learning rates (lanes,) each; a rate of 0 freezes."""
 
     @abstractmethod
-    def step(self, i, state, parameters):
+    def step(self, i: Any, state: State, parameters: dict[str, Any]) -> State:
         """The state with lanes after step i; traced by JAX."""
 
     @abstractmethod
-    def observe(self, state, parameters):
+    def observe(self, state: State, parameters: dict[str, Any]) -> History:
         """What a save records of a state with lanes; traced by JAX."""
 
-    def stack(self, states):
+    def stack(self, states: Sequence[State]) -> State:
         """States of single runs -> one state with lanes; here one lane, the state itself."""
         return states[0]
 
-    def unstack(self, saved, lane):
+    def unstack(self, saved: History, lane: int) -> History:
         """The history of one lane."""
         return saved
 
-    def lane(self, state, lane):
+    def lane(self, state: State, lane: int) -> State:
         """One run's state out of a state with lanes."""
         return state
 
-    def field(self, network, train_w=True, train_attention=True):
+    def field(self, network: AnyNetwork, train_w: bool = True, train_attention: bool = True) -> Field | None:
         """The filippov.Field of the flow, or None if there is none."""
         return None
 
     @abstractmethod
-    def measure(self, history, network, listed=None):
+    def measure(self, history: History, network: AnyNetwork, listed: bool | None = None) -> Variables:
         """{variable: (dimensions, values)} of a history: what a dataset, a sweep's row, a frame and an event read.
 
         listed   whether features and atoms must be written out (True) or not (False); the engine decides if not given
         """
 
     @in_float64
-    def variables(self):
+    def variables(self) -> dict[str, Any]:
         """{variable: dimensions} of what `measure` gives, from the start alone."""
         lanes, rest = [self.network] * self.lanes, np.zeros(self.lanes)
         seen = self.observe(self.stack([self.start(self.network)] * self.lanes), self.parameters(lanes, rest, rest))
         history = self.unstack({name: np.asarray(x)[None] for name, x in seen.items()}, 0)
         return {name: dims for name, (dims, _) in self.measure(history, self.network).items()}
 
-    def final(self, state):
+    def final(self, state: State) -> Variables:
         """{variable: (dimensions, values)} of the last state that `measure` does not determine, for `resume`."""
         return {}
 
     @abstractmethod
-    def resume(self, dataset):
+    def resume(self, dataset: xarray.Dataset) -> State:
         """The state at the end of a dataset that was measured by this engine."""
 
-    def take(self, network, offers):
+    def history(self, dataset: xarray.Dataset) -> History:
+        """The history that a dataset was measured from, where `measure` did not write features and atoms out."""
+        raise NotImplementedError(f"{self.name} always writes them out")
+
+    def take(self, network: AnyNetwork, offers: Sequence[dict[str, Any]]) -> State:
         """The state that one of several offered dictionaries of arrays holds; SpecError if none has this network's shapes."""
         blank = self.start(network)
         for offer in offers:
@@ -108,13 +121,13 @@ class Engine(ABC):
         expected = ", ".join(f"{name} {np.shape(x)}" for name, x in blank.items())
         raise SpecError(f"start is of another network or task than this one: expected a state of {expected}.")
 
-    def convert(self, network, weights):
+    def convert(self, network: AnyNetwork, weights: dict[str, Array]) -> State:
         """The state of weights given by name; SpecError where the engine has no weights."""
         raise SpecError(
             f"start gives weights, but model={self.name!r} has none here; set a finite width or model='full'."
         )
 
-    def coordinates(self, listed=None):
+    def coordinates(self, listed: bool | None = None) -> dict[str, Any]:
         """Labels along the dimensions of `measure`: {name: values along itself, or (dimension, values)}."""
         population = self.task.population()
         features = list(population.features)
@@ -130,24 +143,24 @@ class Engine(ABC):
         return found | self.network.coordinates(population)
 
 
-def listed(task):
+def listed(task: Task) -> str | None:
     """Why the atoms of a task cannot be listed one by one, with the fix, or None."""
     return getattr(task, "unlisted", None)
 
 
-def besides(method):
+def besides(method: Method) -> dict[str, Any]:
     """What a method does besides plain descent, by name, with its number."""
     inner = method.inner
     unit = {"normalised": True} if getattr(inner, "normalised", False) else {}
     return unit | getattr(inner, "constants", {})
 
 
-def not_plain(method):
+def not_plain(method: Method) -> str | None:
     """Why an engine that has plain descent only cannot serve, with the fix, or None."""
     return f"it has plain descent only; leave out {', '.join(besides(method))}" if besides(method) else None
 
 
-def no_closure(task, network, method):
+def no_closure(task: Task, network: AnyNetwork, method: Method) -> str | None:
     """Why training does not close on inner products of features, with the fix, or None."""
     if (why := listed(task)) is not None:
         return why

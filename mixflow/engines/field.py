@@ -1,7 +1,10 @@
 """The field of a network's gradient flow, for theory: its parts, its flow, its derivatives (docs/mathematics.md §3, §4, §7)."""
 
+from __future__ import annotations
+
 from dataclasses import replace
 from functools import cached_property, lru_cache
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -13,11 +16,14 @@ from .gated import flow
 from .gram_field import gram_field
 from .symmetric_field import symmetric_field
 
+if TYPE_CHECKING:
+    from ..types import AnyNetwork, Task
+
 NOBODY = (np.zeros(0, np.int64), np.zeros(0))  # no neuron slides
 
 
 @in_float64
-def field(task, transformer, model="gram"):
+def field(task: Task, transformer: AnyNetwork, model: str = "gram") -> Field:
     """The field y' = f(y, gates) whose flow trains `transformer` on the population of `task`, as a `Field`.
 
     task         a Mixture, a Sample or a FiniteTask

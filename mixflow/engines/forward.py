@@ -7,10 +7,17 @@ members bit for bit. `ask` = (how often each type asks (n, T), what the sum is d
 given (`readout.asking`).
 """
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 import numpy as np
 
 from ..errors import SpecError
 from .loss import cost, right
+
+if TYPE_CHECKING:
+    from ..types import Array, FiniteTask
 
 CHUNK = 2**22  # float64 entries (32 MiB) in the largest temporary: K = 8 × 2000 times would otherwise want 1.6 GB
 
@@ -44,14 +51,14 @@ def key_mass(task, A, ask=None):
     return _chunked(lambda S: _mass(task.count, S, *ask), scores(task, A), task.count.shape)
 
 
-def features(task, A, ask=None):
+def features(task: FiniteTask, A: Array, ask: tuple[Array, Array] | None = None) -> Array:
     """Attention-averaged features φ_h(a) in feature coordinates, z_h(a) = b + φ_h(a)·w_h: (..., h, n, F)."""
     task, A = _checked(task, A)
     X, shape, ask = _token_matrix(task), (len(task.count), len(task.features)), _asking(task, ask)
     return _chunked(lambda S: _mass(task.count, S, *ask) @ X, scores(task, A), shape)
 
 
-def preactivation(task, w, A, bias, ask=None):
+def preactivation(task: FiniteTask, w: Array, A: Array, bias: float, ask: tuple[Array, Array] | None = None) -> Array:
     """z_h(a) = b + (1/L_a) Σ_q M[a,q] Σ_k P[a,k,q] s_k w[f_k]: (..., h, n)."""
     task, A = _checked(task, A)
     S, u, lead = _scores_and_values(task, w, A)
@@ -73,13 +80,13 @@ def readings(task, w, A):
     return O.reshape(*lead, n, T)
 
 
-def margin(task, z):
+def margin(task: FiniteTask, z: Array) -> Array:
     """y·F = y (ReLU z_+ − ReLU z_-): (..., n) from z (..., h, n); what it is for the other losses, `loss.right` says."""
     task = task.population()
     return right(task.loss, task.labels, _answer(task, z))
 
 
-def loss_of_each(task, z):
+def loss_of_each(task: FiniteTask, z: Array) -> Array:
     """The loss of every atom, (..., n) from z (..., h, n) of the paper's network."""
     task = task.population()
     return cost(task.loss, task.labels, _answer(task, z))

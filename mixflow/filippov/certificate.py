@@ -1,15 +1,24 @@
 """What a flow can prove about itself: a tighter solution of the same flow, and what its field says must not move."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 import numpy as np
 
 from ..jaxed import in_float64
 from .flow import follow
 
+if TYPE_CHECKING:
+    from typing import Any
+
+    from .result import Result
+
 TIGHTER = 0.01
 
 
 @in_float64
-def certify(result):
+def certify(result: Result) -> dict[str, Any]:
     """The certificate of a flow, as plain numbers: the same flow at a tolerance 100 times tighter, and what must not move.
 
     result  of `solve`

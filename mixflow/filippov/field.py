@@ -8,6 +8,8 @@ With some gates sliding the solver needs the Î» that holds their dz/dt = v + B Î
 functions: the columns of y' by gate and the rates of z along them are directional derivatives.
 """
 
+from __future__ import annotations
+
 import inspect
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -87,7 +89,7 @@ class Field:
             _takes(name, getattr(self, name), wanted)
 
     @property
-    def n_gates(self):
+    def n_gates(self) -> int:
         return len(self.gates)
 
 

@@ -1,7 +1,10 @@
 """The call: follow a field from a start to an end (docs/mathematics.md §7)."""
 
+from __future__ import annotations
+
 import itertools
 from contextlib import closing
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -15,23 +18,29 @@ from .gates import NAMES, ChatteringError
 from .result import Result
 from .walk import Walk
 
+if TYPE_CHECKING:
+    from typing import Any
+
+    from ..types import Array, Callable, Sequence, Shown
+    from .field import Field
+
 
 @in_float64
 def solve(
-    field,
-    y0,
-    until,
+    field: Field,
+    y0: Any,
+    until: float,
     *,
-    start=0.0,
-    rtol=1e-9,
-    atol=None,
-    save_at=None,
-    keep_events=False,
-    stop=None,
-    progress=False,
-    on_save=None,
-    dense=True,
-):
+    start: float = 0.0,
+    rtol: float = 1e-9,
+    atol: float | None = None,
+    save_at: Sequence[float] | None = None,
+    keep_events: bool = False,
+    stop: Callable[[float, Array], float] | None = None,
+    progress: Shown = False,
+    on_save: Callable[[Array, Array], object] | None = None,
+    dense: bool = True,
+) -> Result:
     """Follow a Field from y0 to the time `until`, through every surface, by Filippov's convention.
 
     field        a Field

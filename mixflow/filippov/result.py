@@ -1,13 +1,18 @@
 """What a flow computed: saved states, events, and the state at any time in between."""
 
+from __future__ import annotations
+
 import dataclasses
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from ..errors import SpecError
 from .dop853_program import dense_row
+
+if TYPE_CHECKING:
+    from ..types import Array
 
 
 class Event(NamedTuple):
@@ -44,7 +49,7 @@ class Result:
     True
     """
 
-    field: object = dataclasses.field(repr=False)
+    field: Any = dataclasses.field(repr=False)
     start: float
     origin: np.ndarray = dataclasses.field(repr=False)
     rtol: float
@@ -63,7 +68,7 @@ class Result:
     next_size: float | None = dataclasses.field(repr=False)
 
     @cached_property
-    def steps(self):
+    def steps(self) -> tuple[Array, Array, Array, Array]:
         """Every accepted step: where it began (k,), its size (k,), the state there (k, size) and the slopes (k, 16, size)."""
         if not self.pieces:
             raise SpecError("the flow kept no steps: expected at least one and dense=True; solve it with dense=True.")

@@ -10,8 +10,11 @@ to slide, S⁺ still is unique: it keeps each of them on its surface. Where they
 from one side differs from that of the other; then this is their mean, and `one_sided` says so.
 """
 
+from __future__ import annotations
+
 from dataclasses import dataclass, field
 from functools import lru_cache
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -22,6 +25,11 @@ from .dop853_program import STAGES, tableau
 from .field import padded, prepare
 from .gates import ON, SLIDING
 from .result import Result
+
+if TYPE_CHECKING:
+    from typing import Any
+
+    from ..types import Array, Callable
 
 CHUNK = 16  # steps in one call
 APART = 1e-7  # relative; derivatives of simultaneous events that differ by more come apart
@@ -54,17 +62,17 @@ class Sensitivity:
     _moment: tuple = field(repr=False)  # what `value` needs: the constants' leaves and tree, their directions, y
 
     @in_float64
-    def value(self, quantity):
+    def value(self, quantity: Callable[..., Any]) -> Array:
         """(p,) derivative of quantity(c, y), a JAX function, at the end time."""
         return self._along(quantity)[0]
 
     @in_float64
-    def speed(self, quantity):
+    def speed(self, quantity: Callable[..., Any]) -> Array:
         """How fast quantity(c, y), a JAX function, changes in time at the end."""
         return self._along(quantity)[1]
 
     @in_float64
-    def time(self, quantity):
+    def time(self, quantity: Callable[..., Any]) -> Array:
         """(p,) derivative of the time at which quantity(c, y), a JAX function, has the value that it has at the end."""
         change, speed = self._along(quantity)
         return -change / speed
@@ -97,7 +105,7 @@ def _quantity(quantity, tree, moving):
 
 
 @in_float64
-def sensitivity(result, *, constants=None, y0=None):
+def sensitivity(result: Result, *, constants: Any = None, y0: Any = None) -> Sensitivity:
     """Derivatives of a flow along p directions in its constants and its start, through every kink.
 
     result     of `solve`, with dense=True, of a field whose functions JAX can trace

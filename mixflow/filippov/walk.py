@@ -5,8 +5,9 @@ tolerance. The mode ends where a gate's z crosses 0 or a sliding gate λ leaves 
 output, and there the gates of all gates at the surface are decided together (`gates.py`).
 """
 
+import dataclasses
 import time as clock
-from dataclasses import dataclass, field
+from collections.abc import Callable
 
 import numpy as np
 
@@ -25,7 +26,7 @@ CALL_SECONDS = 0.05  # of a call to the solver, about; Ctrl-C and the progress b
 CHATTER = 50  # so many decisions within a relative time of 1e-9 are chattering
 
 
-@dataclass(eq=False, kw_only=True)
+@dataclasses.dataclass(eq=False, kw_only=True)
 class Walk:
     """The state of a running flow; `advance` makes a few accepted steps or one event.
 
@@ -44,21 +45,21 @@ class Walk:
     grid: np.ndarray | None = None
     keep_events: bool = False
     dense: bool = True
-    stop: object = None
-    on_save: object = None
+    stop: Callable | None = None
+    on_save: Callable | None = None
     ended: str = ""
     h: float | None = None
-    mode: np.ndarray = None  # (g,) OFF, ON or SLIDING
-    times: list = field(default_factory=list)
-    states: list = field(default_factory=list)
-    events: list = field(default_factory=list)
-    decisions: list = field(default_factory=list)  # their times
-    modes: list = field(default_factory=list)  # (time, mode) wherever a mode begins
-    pieces: list = field(default_factory=list)  # the steps, if dense
-    counts: dict = field(default_factory=lambda: {"evaluations": 0, "steps": 0, "rejected": 0})
+    mode: np.ndarray | None = None  # (g,) OFF, ON or SLIDING
+    times: list = dataclasses.field(default_factory=list)
+    states: list = dataclasses.field(default_factory=list)
+    events: list = dataclasses.field(default_factory=list)
+    decisions: list = dataclasses.field(default_factory=list)  # their times
+    modes: list = dataclasses.field(default_factory=list)  # (time, mode) wherever a mode begins
+    pieces: list = dataclasses.field(default_factory=list)  # the steps, if dense
+    counts: dict = dataclasses.field(default_factory=lambda: {"evaluations": 0, "steps": 0, "rejected": 0})
     surface_error: float = 0.0
     most: int = 1  # steps in the next call
-    smooth: dop853.Mode = None  # the mode as the solver wants it
+    smooth: dop853.Mode | None = None  # the mode as the solver wants it
 
     def begin(self):
         # |z| within rounding of the surface; symmetric twins differ by less

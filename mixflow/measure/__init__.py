@@ -20,6 +20,8 @@ Arrays may have leading axes for time and run; what has the wrong shape raises S
 2.0
 """
 
+from typing import TYPE_CHECKING
+
 from ..lazy import exports
 
 # The public names and the module each lives in.
@@ -56,3 +58,34 @@ _HOME = {
 }
 __all__ = list(_HOME)
 __getattr__, __dir__ = exports(__name__, _HOME)
+
+if TYPE_CHECKING:  # for editors and type checkers, which do not run the table above; a test compares the two
+    from ..engines.forward import loss_of_each as loss_of_each
+    from ..engines.forward import margin as margin
+    from ..engines.forward import preactivation as preactivation
+    from ..tasks.floor import Samples as Samples
+    from ..tasks.floor import above_least as above_least
+    from ..tasks.means import TIE as TIE
+    from ..tasks.means import mean_accuracy as mean_accuracy
+    from ..tasks.means import mean_loss as mean_loss
+    from ..tasks.means import mean_losses as mean_losses
+    from .between_saves import falls_to as falls_to
+    from .between_saves import switch_off as switch_off
+    from .invariants import conserved as conserved
+    from .invariants import drift as drift
+    from .invariants import smallest_eigenvalue as smallest_eigenvalue
+    from .observables import alignment as alignment
+    from .observables import attention_features as attention_features
+    from .observables import attention_probabilities as attention_probabilities
+    from .observables import attention_scores as attention_scores
+    from .observables import observe as observe
+    from .plane import separating_plane as separating_plane
+    from .seeds import mean_interval as mean_interval
+    from .seeds import stage_intervals as stage_intervals
+    from .separability import deciding as deciding
+    from .separability import feature_margin as feature_margin
+    from .separability import feature_points as feature_points
+    from .separability import max_margin as max_margin
+    from .stages import Stage as Stage
+    from .stages import detect as detect
+    from .trajectory import Trajectory as Trajectory

@@ -1,11 +1,17 @@
 """When something happened, read from saves alone: interpolated, because nothing is known between them."""
 
+from __future__ import annotations
+
 import math
+from typing import TYPE_CHECKING
 
 import numpy as np
 
+if TYPE_CHECKING:
+    from ..types import Array
 
-def switch_off(time, z):
+
+def switch_off(time: Array, z: Array) -> float | None:
     """When the first pre-activation falls to 0, between saves; None if none does, the first time if one starts there.
 
     z bends at the crossing (the neuron's own pull is gone), so it is extrapolated from the smooth side: a parabola
@@ -37,7 +43,7 @@ def _crossing(time, z, i):
     return float(left + (right - left) * share)
 
 
-def falls_to(time, series, level):
+def falls_to(time: Array, series: Array, level: float) -> float | None:
     """When the series falls to the level for good, interpolated in log(series); None if it ends above it."""
     above = np.flatnonzero(series > level)
     if not len(above):

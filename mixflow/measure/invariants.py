@@ -7,9 +7,16 @@ because `P = Φ Γ⁺ Φᵀ`. For orthonormal features these are `tr G_K − tr 
 Arrays are (..., head, F, F) and the results (..., head).
 """
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 import numpy as np
 
 from ..errors import SpecError
+
+if TYPE_CHECKING:
+    from ..types import Array
 
 
 def trace_difference(G_K, G_Q, gram=None):
@@ -23,7 +30,7 @@ def square_difference(A, G_K, G_Q, gram=None):
     return conserved(A, G_K, G_Q, gram, order=2)[..., 1]
 
 
-def conserved(A, G_K, G_Q, gram=None, order=2):
+def conserved(A: Array, G_K: Array, G_Q: Array, gram: Array | None = None, order: int = 2) -> Array:
     """tr Cⁿ for n = 1 … order, along a new last axis: (..., head, order)."""
     JB = _signed(A, G_K, G_Q, gram)
     traces, power = [], np.broadcast_to(np.eye(JB.shape[-1]), JB.shape)
@@ -33,7 +40,7 @@ def conserved(A, G_K, G_Q, gram=None, order=2):
     return np.stack(traces, axis=-1)
 
 
-def drift(A, G_K, G_Q, gram=None, order=2):
+def drift(A: Array, G_K: Array, G_Q: Array, gram: Array | None = None, order: int = 2) -> Array:
     """Largest change of each tr Cⁿ since the first entry of the leading axis, relative to its positive part: (order,).
 
     tr C vanishes at the mean-field start, so the change is measured against what would be there without cancellation,
@@ -64,7 +71,7 @@ def joint_gram(A, G_K, G_Q):
     return np.concatenate([top, bottom], axis=-2)
 
 
-def smallest_eigenvalue(A, G_K, G_Q):
+def smallest_eigenvalue(A: Array, G_K: Array, G_Q: Array) -> Array:
     """The smallest eigenvalue of B: non-negative, up to rounding, whenever weights with these inner products exist."""
     return np.linalg.eigvalsh(joint_gram(A, G_K, G_Q))[..., 0]
 

@@ -4,12 +4,19 @@ Each quantity is a function of a task and plain arrays with any leading axes; `o
 dataset, with names on every axis.
 """
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 import numpy as np
 
 from ..engines import forward
 from ..engines.forward import features as attention_features  # φ_h(a), (..., head, atom, F)
 from ..errors import SpecError
 from ..tasks.means import averages, mean_accuracy
+
+if TYPE_CHECKING:
+    from ..types import Array, FiniteTask, xarray
 
 
 def losses(task, margin, each=None):
@@ -29,7 +36,7 @@ def accuracy(task, margin):
     return mean_accuracy(margin, task.population().probabilities)
 
 
-def alignment(task, w):
+def alignment(task: FiniteTask, w: Array) -> dict[str, Array]:
     """⟨w_h, feature⟩ and its cosine, each (..., h, F), for w in feature coordinates (which are these products already).
 
     ‖w_h‖² = wᵀ Γ⁺ w and ‖feature‖² = Γ_ff: descent from 0 never leaves the span of the features. The cosine of 0 is 0.
@@ -46,7 +53,7 @@ def identifiers(task):
     return task.population().is_identifier
 
 
-def attention_scores(task, A):
+def attention_scores(task: FiniteTask, A: Array) -> dict[str, Array]:
     """The score of every key and query, and its two readings of the identifier.
 
     all                  (..., h, F, F), ⟨W_K key, W_Q query⟩ = A[key, query]
@@ -57,7 +64,7 @@ def attention_scores(task, A):
     return {"all": A, "identifier_as_key": A[..., c, :], "identifier_as_query": A[..., c]}
 
 
-def attention_probabilities(task, A):
+def attention_probabilities(task: FiniteTask, A: Array) -> Array:
     """Probability that the query feature of an atom attends to the key feature: (..., h, n, key F, query F).
 
     Tokens of one feature are taken together: keys are summed, queries averaged by their number. 0 for a key that is not
@@ -72,7 +79,7 @@ def attention_probabilities(task, A):
     return np.where(number[:, None, :] > 0, P, np.nan)
 
 
-def observe(dataset, task):
+def observe(dataset: xarray.Dataset, task: FiniteTask) -> xarray.Dataset:
     """Every observable of a dataset with `w`, `A` and `margin` (atoms listed), as a Dataset on the same time."""
     import xarray as xr
 

@@ -1,11 +1,18 @@
 """The attention features as points of a plane: the axis that separates the labels, and the widest one across it."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 import numpy as np
 
 from .separability import feature_points, max_margin
 
+if TYPE_CHECKING:
+    from ..types import Array, FiniteTask
 
-def separating_plane(task, A, *, samples="hard"):
+
+def separating_plane(task: FiniteTask, A: Array, *, samples: str = "hard") -> tuple[Array, Array, float]:
     """Coordinates (..., n', 2) of the samples' joint attention features along a trajectory A (time, head, F, F), and labels.
 
     The first axis is the normal of the best separating hyperplane at the end of the trajectory (through the origin, as the

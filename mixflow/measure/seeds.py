@@ -1,12 +1,18 @@
 """Stage boundaries over seeds: a confidence interval for each."""
 
+from __future__ import annotations
+
 import math
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from ..checks import real
 from ..errors import SpecError
+
+if TYPE_CHECKING:
+    from ..types import Array, Sequence, Stage
 
 BOUNDARIES = (("neurons", "end"), ("attention", "start"), ("attention", "end"), ("convergence", "start"))
 
@@ -25,7 +31,7 @@ class Boundary:
     total: int
 
 
-def stage_intervals(stage_lists, level=0.95):
+def stage_intervals(stage_lists: Sequence[Sequence[Stage]], level: float = 0.95) -> dict[tuple[str, str], Boundary]:
     """{(stage name, "start" or "end"): Boundary} over the stage lists of several runs (seeds).
 
     Student's t-interval of the mean, not a bootstrap: one compares 5 to 30 seeds, where resampling so few values covers
@@ -44,7 +50,7 @@ def stage_intervals(stage_lists, level=0.95):
     return result
 
 
-def mean_interval(values, level=0.95):
+def mean_interval(values: Sequence[float] | Array, level: float = 0.95) -> tuple[float, float, float]:
     """(mean, low, high) of one number over seeds, by Student's t; NaN where there are too few values to tell."""
     from scipy.stats import t as student
 

@@ -21,7 +21,10 @@ primal is three to six times slower and wrong by 1e-10 on a margin of 1e-6; HiGH
 The margin is 0, never negative, when the samples are not separable: the origin is then in the hull.
 """
 
+from __future__ import annotations
+
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -30,6 +33,9 @@ from ..engines.forward import CHUNK, features
 from ..errors import SpecError
 from ..networks.initial import embedding
 from .observables import identifiers
+
+if TYPE_CHECKING:
+    from ..types import Array, FiniteTask
 
 
 @dataclass(frozen=True)
@@ -57,7 +63,7 @@ ROUNDING = 1e-14
 GAP = 4e-15  # between the margin reached and its upper bound, for points of length 1: a dozen roundings
 
 
-def max_margin(points, labels):
+def max_margin(points: Array, labels: Array) -> Separation:
     """The exact maximum margin of points (n, d) with labels ±1 (n,) by a hyperplane through the origin."""
     from scipy.optimize import nnls
 
@@ -113,7 +119,7 @@ def _polish(X, beta, rounds=50):
     return best, weights
 
 
-def deciding(task):
+def deciding(task: FiniteTask) -> str:
     """The samples whose separation says whether the task can be learned: "hard" for two classes, "all" for any other number.
 
     For K = 2 that is the paper's question. From K = 3 on voting against the majority separates the hard samples from the start
@@ -122,7 +128,7 @@ def deciding(task):
     return "hard" if identifiers(task).sum() == 2 else "all"
 
 
-def feature_margin(task, A, *, samples="hard", heads="both"):
+def feature_margin(task: FiniteTask, A: Array, *, samples: str = "hard", heads: str = "both") -> Array:
     """Maximum margin of the attention-averaged features along a trajectory: (...,) from A (..., head, F, F).
 
     samples  "hard", "easy", "all" or n booleans; NaN if the task has none of the kind
@@ -140,7 +146,7 @@ def feature_margin(task, A, *, samples="hard", heads="both"):
     return margins.reshape(lead)[()]
 
 
-def feature_points(task, A, *, samples="hard", heads="both"):
+def feature_points(task: FiniteTask, A: Array, *, samples: str = "hard", heads: str = "both") -> tuple[Array, Array]:
     """The points whose separability is asked, in orthonormal coordinates (..., n', d), and their labels (n',)."""
     one_of("heads", heads, ("both", "+", "-"))
     task = task.population()

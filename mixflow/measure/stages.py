@@ -24,15 +24,21 @@ Convergence starts at T2 if the loss goes on falling, and is complete once it fa
 is returned all the same, with `found` False and the reason.
 """
 
+from __future__ import annotations
+
 import json
 import math
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from .between_saves import falls_to, handed_over
 from .times import falls, highest, neuron_off, rises
 from .trajectory import Trajectory
+
+if TYPE_CHECKING:
+    from typing import Any
 
 NAMES = ("neurons", "attention", "convergence")
 
@@ -68,15 +74,15 @@ class Stage:
     evidence: dict = field(default_factory=dict)
 
     @property
-    def found(self):
+    def found(self) -> bool:
         return self.start is not None
 
     @property
-    def complete(self):
+    def complete(self) -> bool:
         return self.found and bool(self.evidence.get("complete", True))
 
     @property
-    def because(self):
+    def because(self) -> str:
         """The evidence in one phrase."""
         if not self.found:
             return f"no such stage: {self.evidence['reason']}"
@@ -91,7 +97,7 @@ class Stage:
             facts.append(f"between saves {self.evidence['save_spacing']:.3g} apart")
         return ", ".join(facts + ([] if self.complete else ["still running"]))
 
-    def to_dict(self):
+    def to_dict(self) -> dict[str, Any]:
         """JSON-ready: name, found, complete, start, end, evidence (NaN as None)."""
         evidence = {  # JSON has no NaN
             key: None if isinstance(x, float) and not math.isfinite(x) else x for key, x in self.evidence.items()
@@ -105,7 +111,7 @@ class Stage:
         return f"{self.name}: {self.start:.6g} to {self.end:.6g}{'' if self.complete else ', still running'}"
 
 
-def detect(run, known=None):
+def detect(run: Any, known: Any = None) -> list[Stage]:
     """The three stages, in order, of a `Trajectory` or of a dataset that has the series of one.
 
     known  the stages of the run that this one goes on from: what has ended there is not looked for again

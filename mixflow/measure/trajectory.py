@@ -1,14 +1,22 @@
 """The few series that stage detection reads: from a dataset, from measured arrays, or from a flow between its saves."""
 
+from __future__ import annotations
+
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import lru_cache, partial
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from ..errors import SpecError
 from ..filippov.walk import root
 from ..tasks.floor import above_least
+
+if TYPE_CHECKING:
+    from typing import Any
+
+    from ..types import AnyNetwork, Array, Engine, History, xarray
 
 SERIES = ("loss", "loss_easy", "loss_hard", "z", "margin")
 ARRAYS = ("time", *SERIES, "w", "A")
@@ -55,27 +63,27 @@ class Trajectory:
         if not np.all(np.diff(self.time) > 0):
             raise SpecError("time does not increase: sort the saves and drop repeated ones.")
 
-    def exact(self, t):
+    def exact(self, t: float) -> bool:
         """Whether the flow itself is known at time t."""
         return self.at is not None and t >= self.exact_from
 
-    def value(self, series, t):
+    def value(self, series: Callable[..., Array], t: float) -> float:
         """series(trajectory) -> (T,) at the time t: on the flow itself, or straight between saves."""
         return float(series(self.at([t]))[0] if self.exact(t) else np.interp(t, self.time, series(self)))
 
-    def crossing(self, series, i):
+    def crossing(self, series: Callable[..., Array], i: int) -> float | None:
         """When series(trajectory) -> (T,) rises through 0 between the times i and i + 1 of a flow; None if that is not known."""
         if not self.exact(self.time[i]):
             return None
         return float(root(lambda t: float(series(self.at([t]))[0]), self.time[i], self.time[i + 1]))
 
-    def after(self, past):
+    def after(self, past: Trajectory) -> Trajectory:
         """This flow with the saves of the run whose end it goes on from."""
         joined = {name: np.concatenate([getattr(past, name)[:-1], getattr(self, name)]) for name in ARRAYS}
         return Trajectory(**joined, least=self.least, at=self.at, exact_from=self.time[0])
 
     @classmethod
-    def from_dataset(cls, dataset):
+    def from_dataset(cls, dataset: xarray.Dataset) -> Trajectory:
         """One run's dataset; for many classes w and A are taken from their sectors."""
         if "run" in dataset["loss"].dims:
             raise SpecError("the dataset holds a batch of runs: choose one with dataset.isel(run=0).")
@@ -96,7 +104,7 @@ class Trajectory:
         return cls.of(series | {"time": dataset["time"].values}, classes=classes, floor=floor)
 
     @classmethod
-    def of(cls, series, *, classes=None, floor=None):
+    def of(cls, series: History, *, classes: int | None = None, floor: Any = None) -> Trajectory:
         """What an engine measures, {variable: (T, ...)}.
 
         classes  how many, where w and A are given by sector
@@ -112,14 +120,14 @@ class Trajectory:
         return cls.from_sectors(classes=classes, common=A[:, 0], contrast=A[:, 1], w=series["w_sector"], **chosen)
 
     @classmethod
-    def measured(cls, engine):
+    def measured(cls, engine: Engine) -> Callable[[History], Trajectory]:
         """`of` for what this engine measures: a function of the series."""
         labels = engine.coordinates()
         floor = [labels[name][1] for name in FLOOR] if "least_loss" in labels else None
         return partial(cls.of, classes=getattr(engine.task, "classes", None), floor=floor)
 
     @classmethod
-    def of_flow(cls, engine, network, outcome):
+    def of_flow(cls, engine: Engine, network: AnyNetwork, outcome: Any) -> Trajectory | None:
         """A flow at points of the solver's own steps, whatever was saved, and `at` any time between; None if it went nowhere."""
         parts = [part.dense for part in outcome.parts if part.dense is not None]
         if not parts:
@@ -146,7 +154,7 @@ class Trajectory:
         return replace(whole, **kept, at=at, exact_from=times[0])
 
     @classmethod
-    def from_sectors(cls, *, classes, common, contrast, **series):
+    def from_sectors(cls, *, classes: int, common: Array, contrast: Array, **series: Any) -> Trajectory:
         """A symmetric run: `common` and `contrast` are the sectors of A, each (T, ..., 2, 2); the rest as for arrays.
 
         A block x·I + y·J acts as x + K y on the common sector and as x on the contrast sector, so the scores themselves

@@ -19,7 +19,7 @@ class History:
 
     steps: list = field(default_factory=list)
     parts: list = field(default_factory=list)
-    state: dict = None
+    state: dict | None = None
     diverged: dict = field(default_factory=dict)  # lane -> first step that is not finite
     interrupted: bool = False
 

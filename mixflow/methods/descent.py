@@ -1,5 +1,7 @@
 """Gradient descent as a specification (docs/mathematics.md §3)."""
 
+from __future__ import annotations
+
 from dataclasses import dataclass
 from functools import partial
 
@@ -41,11 +43,11 @@ class GradientDescent(Stepwise, Spec, section="method", kind="descent"):
     weight_decay: float = setting(0.0, partial(real, least=0))
 
     @property
-    def no_closure(self):
+    def no_closure(self) -> str | None:
         """Why training by it does not close on inner products: it does, so None."""
         return None
 
     @property
-    def constants(self):
+    def constants(self) -> dict[str, float]:
         """The numbers of the update rule besides η, where they are not 0."""
         return {name: value for name in ("momentum", "weight_decay") if (value := getattr(self, name))}

@@ -1,10 +1,13 @@
 """Gradient flow as a specification: until when, how exactly, what to save (docs/mathematics.md §7)."""
 
+from __future__ import annotations
+
 import itertools
 import numbers
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -12,8 +15,13 @@ from ..checks import listed, real, whole
 from ..errors import DivergedError, SpecError
 from ..filippov import ChatteringError, certify, solve
 from ..spec import Spec, setting
-from .stage import Part, Stage
+from .stage import Leg, Member, Part, Stage
 from .until import Until, is_event, limit, stage_end
+
+if TYPE_CHECKING:
+    from typing import Any
+
+    from ..types import AnyNetwork, Array, Engine
 
 SAVE_LIMIT = 10**6
 SAVES = 500  # default number of saved times, besides the events
@@ -54,11 +62,11 @@ class GradientFlow(Spec, section="method", kind="flow"):
     flows, staged = True, False
 
     @property
-    def no_closure(self):
+    def no_closure(self) -> str | None:
         """Why training by it does not close on inner products: it does, so None."""
         return None
 
-    def check(self):
+    def check(self) -> None:
         if self.atol is None:
             self.settle(atol=round_off(self.rtol * 1e-3))
         if isinstance(self.save_at, tuple) and self.save_at[-1] > limit(self.until):
@@ -66,7 +74,7 @@ class GradientFlow(Spec, section="method", kind="flow"):
                 f"save_at ends at {self.save_at[-1]:g}: expected times up to until = {limit(self.until):g}."
             )
 
-    def times(self, start=0.0, end=None):
+    def times(self, start: float = 0.0, end: float | None = None) -> Array:
         """The times to save in [start, end], without the events; `end` is `until` if not given."""
         end = limit(self.until) if end is None else end
         if isinstance(self.save_at, tuple):
@@ -78,15 +86,17 @@ class GradientFlow(Spec, section="method", kind="flow"):
         return times
 
     @property
-    def inner(self):
+    def inner(self) -> GradientFlow:
         """The method that follows each stage: itself."""
         return self
 
-    def stages(self, network):
+    def stages(self, network: AnyNetwork | None) -> list[Stage]:
         """One stage, in which everything moves."""
         return [Stage(None, self.until)]
 
-    def longer(self, amount, end, first, switches):
+    def longer(
+        self, amount: float, end: float, first: int, switches: list[dict[str, Any]]
+    ) -> tuple[GradientFlow, list[Stage]]:
         """The method of a run that stands at time `end` and goes on for `amount`, and the stages that are left."""
         longer = replace(
             self, until=end + real("amount", amount, above=0, fix="it is how much longer the flow goes on")
@@ -94,17 +104,18 @@ class GradientFlow(Spec, section="method", kind="flow"):
         return longer, longer.stages(None)
 
     @property
-    def extent(self):
+    def extent(self) -> tuple[float, str]:
         """How long it is, for a progress bar: the total and its unit."""
         return limit(self.until), "unit"
 
-    def shared_times(self):
+    def shared_times(self) -> GradientFlow:
         """The method with saves at times that all members of a batch share: without each one's own event times."""
         return replace(self, save_at=SAVES) if self.save_at is None else self
 
-    def follow(self, engine, members, leg):
+    def follow(self, engine: Engine, members: Sequence[Member], leg: Leg) -> list[Part]:
         """What the one member records in a stage (`smoothly`)."""
-        return [smoothly(self, engine, *members, leg)]
+        (member,) = members
+        return [smoothly(self, engine, member, leg)]
 
 
 def round_off(x):

@@ -1,5 +1,7 @@
 """Other ways down than plain descent: momentum, sign descent, Adam, AdamW, each with minibatches on request."""
 
+from __future__ import annotations
+
 from dataclasses import dataclass
 from functools import partial
 
@@ -52,17 +54,17 @@ class Optimizer(Stepwise, Spec, section="method", kind="optimizer"):
     attention_rate: float = setting(1.0, factor)
 
     @property
-    def rule(self):
+    def rule(self) -> str:
         """The update rule."""
         return self.kind
 
     @property
-    def no_closure(self):
+    def no_closure(self) -> str | None:
         """Why training by this rule does not close on inner products, or None."""
         return NO_CLOSURE.get(self.kind)
 
     @property
-    def constants(self):
+    def constants(self) -> dict[str, float]:
         """The numbers of the update rule besides η."""
         own = {"momentum": ("momentum",), "adamw": ("weight_decay",)}
         return {name: getattr(self, name) for name in own.get(self.kind, ())}

@@ -1,6 +1,9 @@
 """The paper's Algorithm 1 as a specification: neurons, then attention, then neurons again (docs/mathematics.md §6)."""
 
+from __future__ import annotations
+
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 from ..checks import real
 from ..errors import SpecError
@@ -10,6 +13,11 @@ from .flow import GradientFlow
 from .optimizers import Optimizer
 from .stage import Stage
 from .until import Until, stage_end
+
+if TYPE_CHECKING:
+    from typing import Any
+
+    from ..types import AnyNetwork
 
 # Defaults that reach loss 1e-3 for K = 2 at every ω in [0.05, 0.9] and b in [0.1, 1] (tests/test_three_stage.py).
 # Neurons: easy margins of 3b, at least 1. The attention can tell own from other signals only after the easy samples of the
@@ -52,7 +60,7 @@ class ThreeStage(Spec, section="method", kind="three-stage"):
     attention: float | Until = setting(Until("feature_margin", FEATURE_MARGIN), stage_end)
     converge: float | Until = setting(Until("loss", LOSS), stage_end)
 
-    def check(self):
+    def check(self) -> None:
         if isinstance(getattr(self.method, "save_at", None), tuple):
             raise SpecError(
                 "save_at lists times, but the stages' lengths are not known before; give a number of times instead."
@@ -61,21 +69,21 @@ class ThreeStage(Spec, section="method", kind="three-stage"):
     staged = True
 
     @property
-    def no_closure(self):
+    def no_closure(self) -> str | None:
         """Why training by it does not close on inner products: it does, so None."""
         return None
 
     @property
-    def inner(self):
+    def inner(self) -> GradientDescent | GradientFlow | Optimizer:
         """The method that follows each stage."""
         return self.method
 
     @property
-    def flows(self):
+    def flows(self) -> bool:
         """Whether it is a flow inside."""
         return self.method.flows
 
-    def stages(self, network):
+    def stages(self, network: AnyNetwork) -> list[Stage]:
         """The three stages in order."""
         if self.neurons is None and not hasattr(network, "bias"):
             raise SpecError(
@@ -89,7 +97,9 @@ class ThreeStage(Spec, section="method", kind="three-stage"):
             Stage("convergence", self.converge, train_attention=False),
         ]
 
-    def longer(self, amount, end, first, switches):
+    def longer(
+        self, amount: float, end: float, first: int, switches: list[dict[str, Any]]
+    ) -> tuple[ThreeStage, list[Stage]]:
         """The method of a run that stands at time `end` and whose last stage goes on by `amount`, and the stage that is left."""
         if len(switches) < 3:
             raise SpecError(
@@ -101,10 +111,10 @@ class ThreeStage(Spec, section="method", kind="three-stage"):
         return longer, [Stage("convergence", more, train_attention=False)]
 
     @property
-    def extent(self):
+    def extent(self) -> tuple[float, str]:
         """How long it is, for a progress bar: the total and its unit."""
         return 3, "stage"
 
-    def shared_times(self):
+    def shared_times(self) -> ThreeStage:
         """The method with saves at times that all members of a batch share, as far as its stages end together."""
         return replace(self, method=self.method.shared_times())

@@ -1,13 +1,19 @@
 """Where a stage ends: after a time, or where a quantity reaches a threshold (docs/mathematics.md §6)."""
 
+from __future__ import annotations
+
 import math
 import numbers
 from dataclasses import dataclass
 from functools import partial
+from typing import TYPE_CHECKING
 
 from ..checks import one_of, real, shown
 from ..errors import SpecError
 from ..spec import Spec, build, setting
+
+if TYPE_CHECKING:
+    from typing import Any
 
 # What an event can watch, and whether it must rise or fall to its threshold.
 QUANTITIES = {
@@ -36,11 +42,11 @@ class Until(Spec, section="until", kind="until"):
     threshold: float = setting(check=partial(real, above=0))
     limit: float = setting(1e6, partial(real, above=0, fix="it is the longest a stage may last"))
 
-    def excess(self, value):
+    def excess(self, value: Any) -> Any:
         """Negative before the event, zero at it."""
         return QUANTITIES[self.quantity] * (value - self.threshold)
 
-    def reached(self, value):
+    def reached(self, value: Any) -> Any:
         """Whether the event has happened at this value."""
         return bool(self.excess(value) >= 0)
 

@@ -8,6 +8,8 @@
 (label y, number n of + signs among the others) beyond.
 """
 
+from __future__ import annotations
+
 import itertools
 import math
 from dataclasses import asdict, dataclass
@@ -190,7 +192,16 @@ class Evaluation:
         return self._mean(np.where(self.margin == 0, 0.5, self.margin > 0))
 
 
-def construct(*, classes, target_margin=None, width=None, beta=None, B=None, C=None, bias=0.5):
+def construct(
+    *,
+    classes: int,
+    target_margin: float | None = None,
+    width: int | None = None,
+    beta: float | None = None,
+    B: float | None = None,
+    C: float | None = None,
+    bias: float = 0.5,
+) -> Construction:
     """The closed-form transformer for `classes` classes, with a certified margin on every sample.
 
     classes        K, from 2 to 100,000

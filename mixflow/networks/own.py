@@ -1,10 +1,18 @@
 """A network of the user's own: three functions, and everything else (training, seeds, stages, files) works on it."""
 
+from __future__ import annotations
+
 import json
 from abc import ABC, abstractmethod
 from dataclasses import fields, is_dataclass
+from typing import TYPE_CHECKING
 
 from ..errors import SpecError
+
+if TYPE_CHECKING:
+    from typing import Any
+
+    from ..types import Array, History, Population, Task, Variables, Weights
 
 SEEN = ("w", "A", "z")  # what stage detection reads
 
@@ -63,18 +71,18 @@ class Network(ABC):
     axes = {}  # noqa: RUF012 (read only) names of the axes of what `observe` gives, e.g. {"w": ("feature",)}
 
     @abstractmethod
-    def start(self, task):
+    def start(self, task: Population) -> Weights:
         """{name: initial array}, every one of them trained; random only through `seed`."""
 
     @abstractmethod
-    def answer(self, weights, task):
+    def answer(self, weights: Weights, task: Population) -> Array:
         """F of every atom, (n,), its sign is the network's label; (C, n) logits for the softmax loss."""
 
     @abstractmethod
-    def observe(self, weights, task):
+    def observe(self, weights: Weights, task: Population) -> dict[str, Array]:
         """{"w": neurons, "A": attention scores, "z": inputs of the neurons (off at or below 0), and what else to record}."""
 
-    def objection(self, task):
+    def objection(self, task: Population) -> str | None:
         """Why it cannot serve on this task, with the fix, or None."""
         frozen = is_dataclass(self) and self.__dataclass_params__.frozen
         if not frozen or "seed" not in [f.name for f in fields(self)]:
@@ -84,7 +92,7 @@ class Network(ABC):
             )
         return None
 
-    def variables(self, task, history):
+    def variables(self, task: Population, history: History) -> Variables:
         """{variable: (dimensions, values)} of what `observe` gave over time; axes without a name are numbered."""
         found = {}
         for name, x in history.items():
@@ -93,15 +101,15 @@ class Network(ABC):
             found[name] = (("time", *named, *rest), x)
         return found
 
-    def limit(self, task=None):
+    def limit(self, task: Task | None = None) -> str | None:
         """What infinite width does to it: there is none, so None."""
         return None
 
-    def coordinates(self, task):
+    def coordinates(self, task: Population) -> dict[str, Any]:
         """Labels along the dimensions of `variables`: none of its own."""
         return {}
 
-    def spec(self):
+    def spec(self) -> dict[str, Any]:
         """The class and its fields; JSON-ready if the fields are."""
         given = {f.name: getattr(self, f.name) for f in fields(self)}
         try:

@@ -1,13 +1,21 @@
 """The one-layer transformer as a specification, with every option (docs/mathematics.md §2, §13)."""
 
+from __future__ import annotations
+
 import math
 from dataclasses import KW_ONLY, dataclass, fields
 from functools import partial
+from typing import TYPE_CHECKING
 
 from ..checks import flag, one_of, real, seed, whole
 from ..errors import SpecError
 from ..spec import Spec, setting
 from . import weights
+
+if TYPE_CHECKING:
+    from typing import Any
+
+    from ..types import Array, Population, Task, Weights
 
 WIDTH_LIMIT = 10**7  # the start draws 4·m·d numbers; at this width it differs from the mean-field limit by 3e-4
 HEAD_LIMIT = 64
@@ -81,7 +89,7 @@ class Transformer(Spec, section="transformer", kind="transformer"):
     scaled_scores: bool = setting(False, flag)
     initialisation: str = setting("paper", _choice("paper", "standard"))
 
-    def check(self):
+    def check(self) -> None:
         for objection in self._objections():
             if objection is not None:
                 raise SpecError(objection)
@@ -124,34 +132,34 @@ class Transformer(Spec, section="transformer", kind="transformer"):
             )
 
     @property
-    def mean_field(self):
+    def mean_field(self) -> bool:
         """Whether the width is infinite."""
         return self.width == math.inf
 
     @property
-    def standard(self):
+    def standard(self) -> bool:
         """Whether W_K, W_Q and w are drawn from N(0, 1/d)."""
         return self.initialisation == "standard"
 
     @property
-    def head_names(self):
+    def head_names(self) -> tuple[str, ...]:
         """ "+" and "-", numbered where there are more than two."""
         if self.heads <= 2:
             return ("+", "-")[: self.heads]
         return tuple(f"{'+-'[h % 2]}{h // 2 + 1}" for h in range(self.heads))
 
-    def heads_for(self, task):
+    def heads_for(self, task: Population) -> tuple[str, ...]:
         """The names of the heads on a task: this network's, or one for each class under the softmax loss."""
         return task.heads if task.loss == "softmax" else self.head_names
 
-    def options(self):
+    def options(self) -> dict[str, Any]:
         """The options that differ from the paper's network, by name; numbers that only set the start are not among them."""
         numbers = ("width", "omega", "bias", "seed", "dimension")
         plain = {field.name: field.default for field in fields(self) if field.name not in numbers}
         return {name: getattr(self, name) for name, default in plain.items() if getattr(self, name) != default}
 
     @property
-    def direct(self):
+    def direct(self) -> bool:
         """Whether the scores themselves are trained: by choice, or in the infinite-width limit of scaled standard scores."""
         return self.attention == "direct" or self._random_limit
 
@@ -160,13 +168,13 @@ class Transformer(Spec, section="transformer", kind="transformer"):
         return self.mean_field and self.scaled_scores and self.standard
 
     @property
-    def score_scale(self):
+    def score_scale(self) -> float:
         """What W_Kᵀ W_Q is multiplied by to give the scores: 1, or 1/√m; 0 where that limit leaves nothing."""
         if not self.scaled_scores:
             return 1.0
         return 0.0 if self.mean_field else self.width**-0.5
 
-    def score_rate(self, task):
+    def score_rate(self, task: Population) -> float:
         """What the learning rate is multiplied by where A are the scores themselves (docs/mathematics.md §13).
 
         Scores divided by √m move like unscaled ones at the rate η/√m (η/m if W_KQ is one matrix). At infinite width with entries
@@ -176,7 +184,7 @@ class Transformer(Spec, section="transformer", kind="transformer"):
             return 2.0 / (self.dimension or len(task.features))
         return self.score_scale**2 if self.attention == "direct" else self.score_scale
 
-    def limit(self, task=None):
+    def limit(self, task: Task | None = None) -> str | None:
         """What becomes of it at infinite width where that is not the ordinary limit: a sentence, or None (`limits.limit`)."""
         from .limits import limit
 
@@ -185,16 +193,16 @@ class Transformer(Spec, section="transformer", kind="transformer"):
     attention_weights = ("W_K", "W_Q", "W_KQ")  # what the attention stage of a staged run trains
 
     @property
-    def no_closure(self):
+    def no_closure(self) -> str | None:
         """Why training it does not close on inner products: it does (docs/mathematics.md §3), so None."""
         return None
 
     @property
-    def frozen_weights(self):
+    def frozen_weights(self) -> tuple[str, ...]:
         """Names among `start` that are never trained."""
         return () if self.train_bias else ("bias",)
 
-    def objection(self, task):
+    def objection(self, task: Population) -> str | None:
         """Why it cannot serve on this task, with the fix, or None."""
         if task.loss == "softmax":
             wanted = {"heads": 2, "tie_values": False, "offset": False}
@@ -207,19 +215,19 @@ class Transformer(Spec, section="transformer", kind="transformer"):
             return "queries = 'one': the task does not say which token asks; give FiniteTask(query=…)"
         return None
 
-    def coordinates(self, task):
+    def coordinates(self, task: Population) -> dict[str, Any]:
         """Labels along the dimensions of its variables."""
         heads = list(self.heads_for(task))
         return {"head": heads, "head_pair": [f"{a} {b}" for i, a in enumerate(heads) for b in heads[i + 1 :]]}
 
-    def start(self, task):
+    def start(self, task: Population) -> Weights:
         """Initial weights on a FiniteTask, by name (`weights.start`)."""
         return weights.start(self, task)
 
-    def answer(self, weights_by_name, task):
+    def answer(self, weights_by_name: Weights, task: Population) -> Array:
         """F of every atom (n,), or logits (C, n), from weights (`weights.answer`)."""
         return weights.answer(self, weights_by_name, task)
 
-    def observe(self, weights_by_name, task):
+    def observe(self, weights_by_name: Weights, task: Population) -> dict[str, Array]:
         """The Gram state of weights (`weights.observe`)."""
         return weights.observe(self, weights_by_name, task)

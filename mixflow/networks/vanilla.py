@@ -1,11 +1,19 @@
 """A standard transformer as a specification: multi-head attention, MLP, residuals, layer norm (docs/mathematics.md §13)."""
 
+from __future__ import annotations
+
 from dataclasses import dataclass
 from functools import partial
+from typing import TYPE_CHECKING
 
 from ..checks import flag, seed, whole
 from ..errors import SpecError
 from ..spec import Spec, setting
+
+if TYPE_CHECKING:
+    from typing import Any
+
+    from ..types import Array, History, Population, Task, Variables, Weights
 
 LAYER_LIMIT = 16
 SIZE_LIMIT = 1024
@@ -43,32 +51,32 @@ class Vanilla(Spec, section="transformer", kind="vanilla"):
     attention_weights = ("attention",)  # the queries and keys of every layer
     frozen_weights = ()
 
-    def check(self):
+    def check(self) -> None:
         if self.width % self.heads:
             raise SpecError(f"width = {self.width} with heads = {self.heads}: expected a multiple of the heads.")
 
     @property
-    def head_width(self):
+    def head_width(self) -> int:
         """Rows of each head's keys and queries."""
         return self.width // self.heads
 
-    def objection(self, task):
+    def objection(self, task: Population) -> str | None:
         """It serves on every listed task."""
         return None
 
-    def start(self, task):
+    def start(self, task: Population) -> Weights:
         """Initial weights on a FiniteTask."""
         return self._on(task).start(self)
 
-    def answer(self, weights, task):
+    def answer(self, weights: Weights, task: Population) -> Array:
         """F of every atom (n,), or logits (C, n)."""
         return self._on(task).forward(weights)[0]
 
-    def observe(self, weights, task):
+    def observe(self, weights: Weights, task: Population) -> dict[str, Array]:
         """What stage detection and the probes read (`vanilla_network`)."""
         return self._on(task).observe(weights)
 
-    def variables(self, task, history):
+    def variables(self, task: Population, history: History) -> Variables:
         """w, A and z as docs/mathematics.md §13 defines them, the attention between identifiers and signals, and the probes."""
         from .probes import answer_probe, identifier_attention, signal_probes
 
@@ -83,11 +91,11 @@ class Vanilla(Spec, section="transformer", kind="vanilla"):
             "probe_answer": (("time", "depth"), answer_probe(task, history["stream"])),
         }
 
-    def limit(self, task=None):
+    def limit(self, task: Task | None = None) -> str | None:
         """What infinite width does to it: it has a finite one, so None."""
         return None
 
-    def coordinates(self, task):
+    def coordinates(self, task: Population) -> dict[str, Any]:
         """Labels along the dimensions of `variables`."""
         from .probes import PAIRS
 

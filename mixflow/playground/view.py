@@ -1,7 +1,10 @@
 """A run to look at and to play, inside a notebook's cell or as one file: the playground's page with the run in it."""
 
+from __future__ import annotations
+
 import base64
 import html
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -10,6 +13,9 @@ from ..sealed import write_whole
 from . import views
 from .frames import encode
 from .page import exported
+
+if TYPE_CHECKING:
+    from ..types import Run, Sequence
 
 SAVES = 600  # kept of a run: more than a cell has columns
 SHOWN = ("network", "samples", "loss", "scores")
@@ -37,7 +43,7 @@ class View:
         return write_whole(path, self._page.encode())
 
 
-def view(run, shown=SHOWN):
+def view(run: Run, shown: Sequence[str] = SHOWN) -> View:
     """A run to play: the network on one sample, moved by a time cursor, beside its samples and charts.
 
     run    a Run of the paper's network (two heads, labels + and −), at any width and by any method

@@ -14,6 +14,8 @@ What a figure cannot show raises SpecError, what cannot be written StoreError.
 6
 """
 
+from typing import TYPE_CHECKING
+
 from ..lazy import exports
 
 # The public names and the module each lives in.
@@ -40,3 +42,24 @@ _HOME = {
 }
 __all__ = list(_HOME)
 __getattr__, __dir__ = exports(__name__, _HOME)
+
+if TYPE_CHECKING:  # for editors and type checkers, which do not run the table above; a test compares the two
+    from .columns import plot_columns as plot_columns
+    from .events import plot_events as plot_events
+    from .influence import plot_influence as plot_influence
+    from .run import attention_lines as attention_lines
+    from .run import draw_lines as draw_lines
+    from .run import draw_losses as draw_losses
+    from .run import neuron_lines as neuron_lines
+    from .run import plot_run as plot_run
+    from .scores import plot_scores as plot_scores
+    from .style import COLOURS as COLOURS
+    from .style import GATES as GATES
+    from .style import RC as RC
+    from .style import SERIES as SERIES
+    from .style import STAGES as STAGES
+    from .style import save as save
+    from .style import shade as shade
+    from .style import time_axis as time_axis
+    from .sweep import plot_sweep as plot_sweep
+    from .tube import plot_tube as plot_tube

@@ -1,11 +1,18 @@
 """Several runs side by side, one column each: losses, neurons, attention, on shared axes with the stages shaded."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 from .run import attention_lines, draw_lines, draw_losses, neuron_lines
 from .style import RC, shade, time_axis
 from .style import figure as empty
 
+if TYPE_CHECKING:
+    from ..types import Figure, Run
 
-def plot_columns(runs, *, scale="log"):
+
+def plot_columns(runs: dict[str, Run], *, scale: str = "log") -> Figure:
     """A Figure with a column for each run of `runs` (title -> Run) and the three panels of `plot_run` as rows."""
     from matplotlib import rc_context
 

@@ -1,11 +1,18 @@
 """A flow and its neurons' switches on one time axis: losses above, a bar of off, on and sliding for each sample below."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 from .run import draw_losses
 from .style import GATES, RC, shade, time_axis
 from .style import figure as empty
 
+if TYPE_CHECKING:
+    from ..types import Figure, Run
 
-def plot_events(run, names, *, head="+"):
+
+def plot_events(run: Run, names: dict[str, str], *, head: str = "+") -> Figure:
     """A Figure of the losses and the gate of each atom of `names` (atom -> what to call it) in one head."""
     from matplotlib import rc_context
     from matplotlib.patches import Patch

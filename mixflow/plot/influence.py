@@ -1,12 +1,19 @@
 """Which samples make it learn sooner: the influence of each on the learning time, as bars."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 import numpy as np
 
 from ..errors import SpecError
 from .style import COLOURS, RC
 
+if TYPE_CHECKING:
+    from ..types import Figure, xarray
 
-def plot_influence(found):
+
+def plot_influence(found: xarray.Dataset) -> Figure:
     """A Figure of `time_by_probabilities` of a dataset that `Run.sensitivity` returned.
 
     A bar is the derivative of the learning time by the probability of a sample; to the left it learns sooner.

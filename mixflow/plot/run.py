@@ -1,6 +1,9 @@
 """One run at a glance: losses, neuron alignment, attention scores, with the stages shaded."""
 
+from __future__ import annotations
+
 import re
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -9,8 +12,11 @@ from ..errors import SpecError
 from .style import COLOURS, RC, shade, time_axis
 from .style import figure as empty
 
+if TYPE_CHECKING:
+    from ..types import Axes, Figure, Lines, Run, xarray
 
-def plot_run(run, *, scale="log"):
+
+def plot_run(run: Run, *, scale: str = "log") -> Figure:
     """A Figure of three panels over a shared time axis: loss, w·c and w·v, attention scores (head +).
 
     run    a Run
@@ -48,7 +54,7 @@ def plot_run(run, *, scale="log"):
         return figure
 
 
-def draw_losses(axes, data, legend=True):
+def draw_losses(axes: Axes, data: xarray.Dataset, legend: bool = True) -> None:
     """Population loss of all, easy and hard samples."""
     for name, key, dash in (("all", "loss", "-"), ("easy", "loss_easy", "--"), ("hard", "loss_hard", "-.")):
         if not np.all(np.isnan(data[key])):
@@ -59,7 +65,7 @@ def draw_losses(axes, data, legend=True):
         axes.legend(loc="lower left")
 
 
-def draw_lines(axes, data, lines, ylabel, legend="upper left"):
+def draw_lines(axes: Axes, data: xarray.Dataset, lines: Lines, ylabel: str, legend: str | None = "upper left") -> None:
     """Lines as `neuron_lines` and `attention_lines` give them: label -> (colour, dash, series); `legend` is its place or None."""
     for label, (colour, dash, value) in lines.items():
         axes.plot(data.time, value, dash, color=COLOURS[colour], label=label)
@@ -69,7 +75,7 @@ def draw_lines(axes, data, lines, ylabel, legend="upper left"):
         axes.legend(loc=legend)
 
 
-def neuron_lines(data):
+def neuron_lines(data: xarray.Dataset) -> Lines:
     """w·c and w·v of head +, averaged over the classes: label -> (colour, dash, series); other tasks: each feature."""
     if not _of_pairs(data):
         w = _plus(data.w)
@@ -84,7 +90,7 @@ def neuron_lines(data):
     return {labels[k][0]: (labels[k][1], labels[k][2], series.values) for k, series in mean.items()}
 
 
-def attention_lines(data):
+def attention_lines(data: xarray.Dataset) -> Lines:
     """The identifier as key and as query, own signal and others, averaged over the classes; other tasks: the largest scores.
 
     A standard transformer's scores are between tokens of its atoms, so its attention itself is shown, averaged over layers

@@ -1,12 +1,19 @@
 """Attention scores as tables of coloured cells, key by query, the numbers written in."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 import numpy as np
 
 from .style import RC
 from .style import figure as empty
 
+if TYPE_CHECKING:
+    from ..types import Array, Figure, Sequence
 
-def plot_scores(matrices, names):
+
+def plot_scores(matrices: dict[str, Array], names: Sequence[str]) -> Figure:
     """A Figure with one table for each of `matrices` (title -> (F, F) scores), features named by `names`."""
     from matplotlib import colormaps, rc_context
 

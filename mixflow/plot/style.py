@@ -1,7 +1,13 @@
 """One look for every figure: colour-blind-safe colours, one colour per idea, stages shaded the same way everywhere."""
 
+from __future__ import annotations
+
 import functools
 import math
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from ..types import Array, Axes, Figure, Path, PathLike, Sequence, Stage
 
 # Okabe and Ito's palette, which stays distinct under the common colour-vision deficiencies; lines also differ in dash.
 COLOURS = {
@@ -56,7 +62,7 @@ def _shown():
     return Shown
 
 
-def time_axis(axes, time, scale="log"):
+def time_axis(axes: Axes, time: Array, scale: str = "log") -> None:
     """Label the time axis and set its range: logarithmic shows the early stages, linear the proportions."""
     axes.set_xlabel("time  (learning rate × step)")
     if scale == "log" and len(time) > 2:
@@ -66,7 +72,7 @@ def time_axis(axes, time, scale="log"):
         axes.set_xlim(0, max(time[-1], 1e-12))
 
 
-def shade(axes, stages, label=False):
+def shade(axes: Axes, stages: Sequence[Stage], label: bool = False) -> None:
     """Shade the stages that exist behind the curves; name them once, at the top, if `label`."""
     edge = -math.inf  # where the name before ends; one that would run into it moves up a line
     for stage in stages:
@@ -99,7 +105,7 @@ def _middle(axes, low, high):
     return axes.transData.inverted().transform((pixels, 0))[0]
 
 
-def save(figure, path, kinds=("svg", "pdf", "png")):
+def save(figure: Figure, path: PathLike, kinds: Sequence[str] = ("svg", "pdf", "png")) -> list[Path]:
     """Write the figure as path.svg, path.pdf and path.png, whole or not at all; returns the paths."""
     import io
 

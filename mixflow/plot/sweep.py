@@ -1,5 +1,9 @@
 """A sweep at a glance: curves with bands, heat maps, threshold curves, from the table of its runs."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 import numpy as np
 
 from ..checks import nearest
@@ -7,12 +11,23 @@ from ..errors import SpecError
 from .style import COLOURS, RC
 from .style import figure as empty
 
+if TYPE_CHECKING:
+    from ..types import Figure, xarray
+
 BAND = (0.1, 0.9)  # quantiles of the shaded band; the line is the median
 CYCLE = ("easy", "hard", "c", "v", "all", "rest")
 DASHES = ("-", "--", "-.", ":")
 
 
-def plot_sweep(data, kind="curves", *, x=None, y="loss", by=None, level=None):
+def plot_sweep(
+    data: xarray.Dataset,
+    kind: str = "curves",
+    *,
+    x: str | None = None,
+    y: str = "loss",
+    by: str | None = None,
+    level: float | None = None,
+) -> Figure:
     """A Figure of the runs in `data` (dimension `run`).
 
     kind   "curves": median of y against x with a band over all other fields, one line for each value of `by`

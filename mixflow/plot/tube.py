@@ -1,12 +1,21 @@
 """A proof drawn: the enclosed loss and margins above, the radius of the tube and its residual below."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 import numpy as np
 
 from .style import COLOURS, RC
 from .style import figure as empty
 
+if TYPE_CHECKING:
+    from typing import Any
 
-def plot_tube(proof):
+    from ..types import Figure
+
+
+def plot_tube(proof: Any) -> Figure:
     """A Figure of a `Proof`: curves are enclosures, drawn as bands from their lower to their upper end."""
     from matplotlib import rc_context
 

@@ -1,8 +1,11 @@
 """`prove` and the `Proof` it returns: enclosures of the mean-field flow that hold by theorem, a statement, a file."""
 
+from __future__ import annotations
+
 import math
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -16,6 +19,11 @@ from .approximate import pieces
 from .hessian import SMALL
 from .network import loss, margins, scores, start, symmetric
 from .tube import Tube, build
+
+if TYPE_CHECKING:
+    from typing import Any
+
+    from ..types import Array, Mixture, PathLike, Shown, Transformer, Until
 
 MOST_CLASSES = 8  # the open gates and the time to learn grow with K; nothing above was tried
 
@@ -55,52 +63,53 @@ class Proof:
     tube: Tube
 
     @property
-    def end(self):
+    def end(self) -> float:
         """The last time that is proven."""
         return float(self.tube.times[-1, 1])
 
     @property
-    def radius(self):
+    def radius(self) -> float:
         """How far the flow can be from its polynomial, at most, anywhere."""
         return float(max(self.tube.first, self.tube.radius.max()))
 
     @property
-    def cells(self):
+    def cells(self) -> int:
         """How many stretches of time the proof has."""
         return len(self.tube.times)
 
     @property
-    def every_sample_right(self):
+    def every_sample_right(self) -> bool:
         """Whether every sample is proven right at `end`."""
         return self.right_from is not None
 
-    def state(self, t):
+    def state(self, t: float) -> tuple[Array, Array]:
         """(low, high), each (34,), or (136,) with a distance: the weights x(t) in the coordinates of docs/proofs.md."""
         return _ends(claims.ball(self.tube, self._time(t))[1])
 
-    def loss(self, t):
+    def loss(self, t: float) -> tuple[float, float]:
         """(low, high) of the population loss at time t."""
-        return tuple(float(end) for end in _ends(claims.loss_at(self._tables, self.tube, self._bias, self._time(t))))
+        low, high = _ends(claims.loss_at(self._tables, self.tube, self._bias, self._time(t)))
+        return float(low), float(high)
 
-    def margins(self, t):
+    def margins(self, t: float) -> tuple[Array, Array]:
         """(low, high), each (K,): y·F of the samples with n = 0..K−1 other signs equal to the label's; all 8 with a distance."""
         return _ends(claims.margins_at(self._tables, self.tube, self._bias, self._time(t)))
 
-    def scores(self, t):
+    def scores(self, t: float) -> tuple[Array, Array]:
         """(low, high), each (2, 2, 2): A[same class or another, key, query] over (c, v) in head +; (2, 4, 4) with a distance."""
         low, high = _ends(scores(self._tables, claims.ball(self.tube, self._time(t))[1]))
         side = 4 if self.distance else 2
         return low.reshape(2, side, side), high.reshape(2, side, side)
 
     @property
-    def width(self):
+    def width(self) -> int | None:
         """The least width at which a random start is within the distance with probability 0.99; None without a distance."""
         return finite.width(self.distance, float(self.omega[0])) if self.distance else None
 
     def _repr_html_(self):
         return display.proof(self)
 
-    def facts(self):
+    def facts(self) -> dict[str, Any]:
         """What a program reads: numbers, strings, lists and None."""
         return {
             "classes": self.classes,
@@ -121,13 +130,13 @@ class Proof:
             "growth": float(np.exp(np.sum(self.tube.mu * np.diff(self.tube.times)[:, 0]))),
         }
 
-    def statement(self):
+    def statement(self) -> str:
         """The theorem in words."""
         from .words import statement
 
         return statement(self)
 
-    def save(self, path):
+    def save(self, path: PathLike) -> None:
         """Write the proof as one JSON file with a checksum; `mixflow prove --check FILE` verifies it."""
         from .file import write
 
@@ -139,7 +148,7 @@ class Proof:
         write(self, path)
 
     @classmethod
-    def load(cls, path):
+    def load(cls, path: PathLike) -> Proof:
         """Read a proof's file; the claims are taken as they stand there: `mixflow prove --check` proves them."""
         from .file import read
 
@@ -157,7 +166,16 @@ class Proof:
         return real("t", t, least=0, most=self.end, fix="the proof ends there")
 
 
-def prove(task, transformer, *, until=None, omega_radius=0.0, bias_radius=0.0, distance=0.0, progress=False):
+def prove(
+    task: Mixture,
+    transformer: Transformer,
+    *,
+    until: float | Until | None = None,
+    omega_radius: float = 0.0,
+    bias_radius: float = 0.0,
+    distance: float = 0.0,
+    progress: Shown = False,
+) -> Proof:
     """A proof about the gradient flow of the mean-field transformer on the uniform mixture, by intervals.
 
     task, transformer  a uniform `Mixture` of at least 2 classes and a `Transformer` of infinite width; ω and b are read as the

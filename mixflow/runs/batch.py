@@ -1,5 +1,7 @@
 """A batch of runs as one labelled dataset with a leading dimension `run`."""
 
+from __future__ import annotations
+
 import functools
 import json
 from dataclasses import dataclass
@@ -15,7 +17,11 @@ from .run import Run
 from .schema import SCHEMA_VERSION, labelled
 
 if TYPE_CHECKING:
+    from typing import Any
+
     import xarray
+
+    from ..types import Path, PathLike, Stage
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,7 +42,7 @@ class Runs:
     ((3, 3), 3, 2)
     """
 
-    dataset: "xarray.Dataset"
+    dataset: xarray.Dataset
 
     def __len__(self):
         return self.dataset.sizes["run"]
@@ -84,16 +90,16 @@ class Runs:
         return (self[i] for i in range(len(self)))
 
     @property
-    def spec(self):
+    def spec(self) -> dict[str, Any]:
         """The full specification, a dictionary: task, transformers, method."""
         return json.loads(self.dataset.attrs["spec"])
 
     @functools.cached_property
-    def stages(self):
+    def stages(self) -> list[list[Stage]]:
         """The detected stages of each run."""
         return [run.stages for run in self]
 
-    def save(self, path):
+    def save(self, path: PathLike) -> Path:
         """Write the batch to one netCDF file, whole or not at all; returns the path. Raises StoreError if it cannot."""
         return save(self.dataset, path)
 

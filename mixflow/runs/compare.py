@@ -1,7 +1,10 @@
 """Side by side: descent at several learning rates, flow, three-stage and mean-field from one start, and how far apart."""
 
+from __future__ import annotations
+
 import math
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -14,9 +17,22 @@ from ..methods.three_stage import ThreeStage
 from ..networks.transformer import Transformer
 from .train import train
 
+if TYPE_CHECKING:
+    from typing import Any
+
+    from ..types import AnyNetwork, Sequence, Task
+
 
 @in_float64
-def compare(task, transformer=None, *, until=200.0, learning_rates=(0.1, 0.05, 0.025), points=100, three_stage=None):
+def compare(
+    task: Task,
+    transformer: AnyNetwork | None = None,
+    *,
+    until: float = 200.0,
+    learning_rates: Sequence[float] = (0.1, 0.05, 0.025),
+    points: int = 100,
+    three_stage: bool | None = None,
+) -> Any:
     """Run everything from the same start to time `until` and measure its distance from the flow.
 
     task            a Mixture, a Sample or a FiniteTask

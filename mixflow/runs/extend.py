@@ -1,6 +1,9 @@
 """Go on with a run."""
 
+from __future__ import annotations
+
 import time as clock
+from typing import TYPE_CHECKING
 
 from ..errors import SpecError
 from ..jaxed import in_float64
@@ -9,9 +12,12 @@ from ..methods.stage import Leg, Member
 from ..progress import Progress
 from .train import finished, portion, watched
 
+if TYPE_CHECKING:
+    from ..types import Run, Shown
+
 
 @in_float64
-def extend(run, steps, *, progress=False):
+def extend(run: Run, steps: float, *, progress: Shown = False) -> Run:
     """Go on with a run; for descent the result, a Run, is identical to one long run.
 
     run       a Run, from `train` or `load`

@@ -1,15 +1,21 @@
 """One run or a batch, one netCDF file: sealed, whole or not at all, verified before it is read."""
 
+from __future__ import annotations
+
 import contextlib
 import numbers
 import warnings
+from typing import TYPE_CHECKING
 
 from .. import sealed
 from ..errors import MixflowError, StoreError
 from .schema import SCHEMA_VERSION
 
+if TYPE_CHECKING:
+    from ..types import PathLike, Run, Runs
 
-def load(path):
+
+def load(path: PathLike) -> Run | Runs:
     """Read a run written by `Run.save`, or a batch written by `Runs.save`, verify its checksum and return it.
 
     path  of the netCDF file

@@ -1,5 +1,7 @@
 """One run: the labelled dataset, its stages, events, weights, files."""
 
+from __future__ import annotations
+
 import functools
 import json
 from dataclasses import dataclass
@@ -16,7 +18,11 @@ from .files import save
 from .schema import labelled
 
 if TYPE_CHECKING:
+    from typing import Any
+
     import xarray
+
+    from ..types import Engine, Figure, Path, PathLike, Sequence, Shown, Stage, Until, Weights
 
 
 class Event(NamedTuple):
@@ -46,7 +52,7 @@ class Run:
     (('time', 'head', 'key', 'query'), (3, 2, 4, 4))
     """
 
-    dataset: "xarray.Dataset"
+    dataset: xarray.Dataset
 
     def _repr_html_(self):
         return display.run(self)
@@ -60,39 +66,39 @@ class Run:
         )
 
     @property
-    def spec(self):
+    def spec(self) -> dict[str, Any]:
         """The full specification, a dictionary: task, transformer, method, model."""
         return json.loads(self.dataset.attrs["spec"])
 
     @functools.cached_property
-    def task(self):
+    def task(self) -> Any:
         """The task that was trained on, built anew; raises StoreError where its images are no longer the same."""
         return task_from_spec(self.spec["task"])
 
     @property
-    def transformer(self):
+    def transformer(self) -> Any:
         """The specification of the network before training: a Transformer, a Vanilla or a Network."""
         return network_from_spec(self.spec["transformer"])
 
     @property
-    def method(self):
+    def method(self) -> Any:
         """The training method: GradientDescent, GradientFlow, ThreeStage or Optimizer."""
         return method_from_spec(self.spec["method"])
 
     @property
-    def engine(self):
+    def engine(self) -> Engine:
         """The engine that computed it, made anew."""
         return choose(self.task, self.transformer, self.method, self.dataset.attrs["model"])
 
     @functools.cached_property
-    def stages(self):
+    def stages(self) -> list[Stage]:
         """The three detected stages: `name`, `start`, `end` (units of time, None if not found), `evidence`, `because`."""
         from ..measure.stages import detect
 
         return display.Rows(detect(self.dataset), display.stages)
 
     @property
-    def events(self):
+    def events(self) -> list[Event]:
         """Flow only: every neuron switch (time, head, atom, before, after), in order of time; empty for descent."""
         data = self.dataset
         if "event_time" not in data:
@@ -101,7 +107,7 @@ class Run:
         return display.Rows([Event(*row) for row in zip(*columns)], display.events)
 
     @property
-    def certificate(self):
+    def certificate(self) -> Any:
         """Flow only: the error bound, the drift of the conserved quantities, the work done; None for descent.
 
         A dictionary; for three-stage flows a list of them, one for each stage.
@@ -109,12 +115,12 @@ class Run:
         return display.facts(json.loads(self.dataset.attrs.get("certificate", "null")))
 
     @property
-    def switches(self):
+    def switches(self) -> list[dict[str, Any]]:
         """Three-stage only: a dictionary for each stage, what ended it and at which time; empty otherwise."""
         return json.loads(self.dataset.attrs.get("switches", "[]"))
 
     @in_float64
-    def expand(self):
+    def expand(self) -> Run:
         """A run of many classes with features and atoms written out.
 
         Raises SpecError where the K·2^K atoms are too many to list (K > 8).
@@ -130,7 +136,7 @@ class Run:
         step = data.step.values if "step" in data.coords else None
         return Run(labelled(engine, variables | kept, time=data.time.values, step=step, attrs=data.attrs, listed=True))
 
-    def weights(self, time=None):
+    def weights(self, time: float | None = None) -> Weights:
         """The weights by name at a saved time (the last if not given): w (head, d), W_K and W_Q (head, m, d).
 
         Raises SpecError for infinite width, for flows, and for a time that was not saved.
@@ -139,7 +145,9 @@ class Run:
 
         return weights(self, time)
 
-    def predict(self, atoms, *, time=None, query=None):
+    def predict(
+        self, atoms: Sequence[Any], *, time: float | None = None, query: Sequence[Any] | None = None
+    ) -> xarray.DataArray:
         """The answer F to atoms of one's own, a labelled array: its sign is the label; (head, atom) logits for softmax.
 
         atoms  a list of atoms, each a list of (feature, coefficient) tokens or a name such as "c1 +v1 -v2"
@@ -157,14 +165,16 @@ class Run:
 
         return predict(self, atoms, time, query)
 
-    def extend(self, steps, *, progress=False):
+    def extend(self, steps: float, *, progress: Shown = False) -> Run:
         """Go on: so many more steps of a descent, or units of time of a flow (`extend`)."""
         from .extend import extend
 
         return extend(self, steps, progress=progress)
 
     @in_float64
-    def sensitivity(self, of, to=("omega", "bias", "probabilities")):
+    def sensitivity(
+        self, of: Until | float, to: str | Sequence[str] = ("omega", "bias", "probabilities")
+    ) -> xarray.Dataset:
         """How the time at which a flow reaches something, or its loss at a time, depends on what it was made of.
 
         of  an Until (the derivative of the time at which it is reached) or a time (the derivative of the loss there)
@@ -185,12 +195,12 @@ class Run:
 
         return sensitivity(self, of, to)
 
-    def plot(self, *, scale="log"):
+    def plot(self, *, scale: str = "log") -> Figure:
         """The figure of `plot_run`: losses, neurons, attention, stages."""
         from ..plot.run import plot_run
 
         return plot_run(self, scale=scale)
 
-    def save(self, path):
+    def save(self, path: PathLike) -> Path:
         """Write the run to one netCDF file, whole or not at all; returns the path. Raises StoreError if it cannot."""
         return save(self.dataset, path)

@@ -1,10 +1,13 @@
 """The public calls: train one, train many. The only wiring: engine, start, stages, dataset."""
 
+from __future__ import annotations
+
 import concurrent.futures
 import json
 import os
 import time as clock
 import warnings
+from typing import TYPE_CHECKING
 
 from ..engines import choose
 from ..errors import DivergedError, Interrupted, SpecError
@@ -22,9 +25,23 @@ from .run import Run
 from .schema import joined, labelled, recorded
 from .start import begin
 
+if TYPE_CHECKING:
+    from typing import Any
+
+    from ..types import AnyNetwork, Callable, Method, Sequence, Shown, Task
+
 
 @in_float64
-def train(task, transformer=None, method=None, *, model="auto", start=None, progress=False, on_save=None):
+def train(
+    task: Task,
+    transformer: AnyNetwork | None = None,
+    method: Method | None = None,
+    *,
+    model: str = "auto",
+    start: Any = None,
+    progress: Shown = False,
+    on_save: Callable[..., object] | None = None,
+) -> Run:
     """Train `transformer` on `task` by `method` and return the Run.
 
     task         a Mixture, a Sample, a FiniteTask, Mnist or a NoisyMixture
@@ -139,7 +156,14 @@ def finished(engine, network, method, outcome, wall_time, past=None):
 
 
 @in_float64
-def train_many(task, networks, method=None, *, model="auto", progress=False):
+def train_many(
+    task: Task,
+    networks: Sequence[AnyNetwork],
+    method: Method | None = None,
+    *,
+    model: str = "auto",
+    progress: Shown = False,
+) -> Runs:
     """Train many networks on one task; returns `Runs`.
 
     task      as in `train`
@@ -178,8 +202,8 @@ def train_many(task, networks, method=None, *, model="auto", progress=False):
     kept = [i for i, outcome in enumerate(outcomes) if outcome is not None]
     if not kept:
         raise Interrupted("interrupted before any run was finished.")
-    chosen = [[each[i] for i in kept] for each in (engines, networks, outcomes)]
-    runs = Runs(batch(*chosen, method, wall_time=clock.perf_counter() - began))
+    engines, networks_kept, outcomes = ([each[i] for i in kept] for each in (engines, networks, outcomes))
+    runs = Runs(batch(engines, networks_kept, outcomes, method, wall_time=clock.perf_counter() - began))
     if interrupted:
         raise Interrupted(f"interrupted with {len(kept)} of {len(networks)} runs finished and kept.", run=runs)
     return runs

@@ -3,10 +3,13 @@
 While a sweep runs, the dataset is read from its manifest; once every batch is decided, from the one file of `consolidated`.
 """
 
+from __future__ import annotations
+
 import json
 import pathlib
 from dataclasses import dataclass
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -17,6 +20,9 @@ from .manifest import DONE, FAILED, Manifest, owner
 from .plan import Plan
 from .spec import Sweep
 from .work import unpack
+
+if TYPE_CHECKING:
+    from ..types import PathLike
 
 
 @dataclass(frozen=True, eq=False)
@@ -182,7 +188,7 @@ class SweepResult:
         raise SpecError(f"cannot export to {path}: its name must end in .nc or .csv.")
 
 
-def open_sweep(folder):
+def open_sweep(folder: PathLike) -> SweepResult:
     """The results in a sweep's folder, finished or not; reading disturbs nobody who is still working on it.
 
     folder  path of the sweep's folder, the `out` of `sweep`

@@ -1,5 +1,7 @@
 """The loop over unfinished batches: send, receive, write, record; stop anywhere, go on with the same command."""
 
+from __future__ import annotations
+
 import itertools
 import json
 import pathlib
@@ -7,6 +9,7 @@ import sys
 import tempfile
 import time
 from importlib import metadata
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -26,6 +29,11 @@ from .results import SweepResult, described_in
 from .spec import Sweep
 from .work import attempt
 
+if TYPE_CHECKING:
+    from typing import Any
+
+    from ..types import PathLike, Shown
+
 ATTEMPTS = 3
 VERSIONS = ("mixflow", "jax", "jaxlib", "numpy")  # what decides the bits of a run
 LOG_SECONDS = 30  # between progress lines when stderr is a file
@@ -35,19 +43,19 @@ TICK = 1.0  # seconds between looks at the clock while nothing arrives
 
 @unchanged()
 def sweep(
-    description,
-    out,
+    description: PathLike | dict[str, Any],
+    out: PathLike,
     *,
-    workers=None,
-    scheduler=None,
-    tls_ca=None,
-    tls_cert=None,
-    tls_key=None,
-    dashboard=None,
-    max_core_hours=100.0,
-    force=False,
-    progress=False,
-):
+    workers: int | None = None,
+    scheduler: str | None = None,
+    tls_ca: str | None = None,
+    tls_cert: str | None = None,
+    tls_key: str | None = None,
+    dashboard: int | None = None,
+    max_core_hours: float = 100.0,
+    force: bool = False,
+    progress: Shown = False,
+) -> SweepResult:
     """Run every unfinished batch of a sweep in the folder `out`; returns the results, also of earlier calls.
 
     description     a dictionary of the form of the TOML file (docs/sweeps.md), the file's path, or a Sweep

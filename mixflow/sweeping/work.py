@@ -26,7 +26,7 @@ from ..progress import Progress
 from ..runs.train import together
 from ..spec import build
 
-_seen = set()  # programs that this process has compiled
+_seen: set[object] = set()  # programs that this process has compiled
 SEARCH = 64  # saves at which the feature margin is looked at before its crossing is bracketed
 
 

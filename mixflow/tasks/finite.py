@@ -1,8 +1,11 @@
 """Any task with finitely many token types: the only form of a task the exact engine knows (docs/mathematics.md §8)."""
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -10,6 +13,11 @@ from ..checks import listed, one_of, shown, word
 from ..errors import SpecError
 from ..spec import Spec, setting
 from . import entries
+
+if TYPE_CHECKING:
+    from typing import Any
+
+    from ..types import Array
 
 LOSSES = ("logistic", "exponential", "linear", "squared", "softmax")
 ENTRY_LIMIT = 10**8  # of the table of tokens in atoms
@@ -55,7 +63,7 @@ class FiniteTask(Spec, section="task", kind="finite"):
     held_out: Sequence[float] | None = setting(None, entries.numbers)
     watched: Sequence[str] | None = setting(None, entries.words)
 
-    def check(self):
+    def check(self) -> None:
         n, F = len(self.atoms), len(self.features)
         known = set(self.features)
         if F > entries.SIZE_LIMIT:
@@ -118,18 +126,18 @@ class FiniteTask(Spec, section="task", kind="finite"):
         return {(self.features[i], -negative): place for place, (i, negative) in enumerate(kinds)}
 
     @cached_property
-    def token_feature(self):
+    def token_feature(self) -> Array:
         """(T,) the feature of every token type, an index into `features`."""
         index = {name: i for i, name in enumerate(self.features)}
         return np.array([index[name] for name, _ in self._types])
 
     @cached_property
-    def token_coefficient(self):
+    def token_coefficient(self) -> Array:
         """(T,) the coefficient of every token type."""
         return np.array([coefficient for _, coefficient in self._types])
 
     @cached_property
-    def token_index(self):
+    def token_index(self) -> Array:
         """(n, L) the token type at every position of every atom, -1 behind the end of shorter ones."""
         index = np.full((len(self.atoms), max(map(len, self.atoms))), -1)
         for a, atom in enumerate(self.atoms):
@@ -137,7 +145,7 @@ class FiniteTask(Spec, section="task", kind="finite"):
         return index
 
     @cached_property
-    def count(self):
+    def count(self) -> Array:
         """(n, T) M[a, τ], how often each token type stands in each atom."""
         count = np.zeros((len(self.atoms), len(self._types)))
         a, position = np.nonzero(self.token_index >= 0)
@@ -145,36 +153,36 @@ class FiniteTask(Spec, section="task", kind="finite"):
         return count
 
     @cached_property
-    def query_index(self):
+    def query_index(self) -> Array | None:
         """(n,) the token type that asks in each atom; None where every token does."""
         return None if self.query is None else np.array([self._types[token] for token in self.query])
 
     @property
-    def is_identifier(self):
+    def is_identifier(self) -> Array:
         """(F,) True for the features that say which signal carries the label."""
         chosen = set(self.identifiers)
         return np.array([name in chosen for name in self.features])
 
     @property
-    def heads(self):
+    def heads(self) -> tuple[str, ...]:
         """The names of the heads: "+" and "-", or for softmax one for each class, "0", "1", …"""
         return tuple(map(str, range(int(self.labels.max()) + 1))) if self.loss == "softmax" else ("+", "-")
 
     @property
-    def unlisted(self):
+    def unlisted(self) -> str | None:
         """Why its atoms cannot be listed one by one: they can, so None."""
         return None
 
     @property
-    def length(self):
+    def length(self) -> Array:
         """(n,) the number of tokens L of each atom."""
         return self.count.sum(axis=1)
 
-    def population(self):
+    def population(self) -> FiniteTask:
         """The finite population: the task itself."""
         return self
 
-    def relisted(self, index, share, **changes):
+    def relisted(self, index: Sequence[int], share: Sequence[float], **changes: Any) -> FiniteTask:
         """The task with atom index[i] at place i and `share[i]` of its weight; `changes` replace other fields."""
         index, share = np.asarray(index), np.asarray(share)
         follow = {"atoms": self.atoms, "query": self.query}

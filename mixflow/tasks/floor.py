@@ -3,9 +3,18 @@
 A *sample* here is a multiset of tokens; an atom is a sample with a label. Under label noise a sample has several atoms.
 """
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 import numpy as np
 
 from .means import mean_losses
+
+if TYPE_CHECKING:
+    from typing import Any
+
+    from ..types import Array, History
 
 TINY = 1e-12  # a loss above the least possible never falls below this, so that its logarithm can be followed to the end
 
@@ -30,19 +39,19 @@ class Samples:
         self.label = np.bincount(alike, self.share)[alike]
 
     @property
-    def evenly(self):
+    def evenly(self) -> Array:
         """(n,) weights with which every sample that occurs counts once, however rare, its labels by their probability."""
         return self.share / self.share.sum()
 
     @property
-    def likeliest(self):
+    def likeliest(self) -> Array:
         """(n,) whether the atom's label is the likeliest one of its sample: the answer that is right most often."""
         most = np.zeros(self.of.max() + 1)
         np.maximum.at(most, self.of, self.label)
         return self.occurs & (self.label >= most[self.of])
 
     @property
-    def least_loss(self):
+    def least_loss(self) -> Array:
         """(n,) the least mean loss that any answer reaches on the atom's sample.
 
         The entropy of its labels, for logistic and softmax loss; half their variance, for squared loss.
@@ -59,7 +68,7 @@ class Samples:
         return np.where(least > TINY, least, 0.0)  # what is less is rounding
 
 
-def above_least(series, least, weight, hard):
+def above_least(series: History, least: Array, weight: Array, hard: Array) -> dict[str, Any]:
     """`series` with its mean losses (loss, loss_easy, loss_hard) taken above the least possible ones, and `least` with those.
 
     least, weight, hard  (n,) of every atom; the weights are those of the means

@@ -1,6 +1,15 @@
 """Loss and accuracy as weighted means over atoms, for any list of atoms and any weights."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 import numpy as np
+
+if TYPE_CHECKING:
+    from typing import Any
+
+    from ..types import Array
 
 # |y F| below this is a tie. Symmetric states give F = 0 exactly, but the two heads round differently (1e-16 per unit of
 # z); margins that training has produced are many orders larger.
@@ -13,18 +22,18 @@ def averages(margin, weight, hard, each=None):
     return {"accuracy": mean_accuracy(margin, weight), **mean_losses(each, weight, hard)}
 
 
-def mean_losses(each, weight, hard):
+def mean_losses(each: Array, weight: Array, hard: Array) -> dict[str, Any]:
     """loss, loss_easy and loss_hard by name, from the loss (…, n) of every atom."""
     parts = {"loss": weight, "loss_easy": weight * ~hard, "loss_hard": weight * hard}
     return {name: mean(each, part) for name, part in parts.items()}
 
 
-def mean_loss(margin, weight):
+def mean_loss(margin: Array, weight: Array) -> Array:
     """Mean logistic loss log(1 + e^{-yF}) from margins (…, n) and weights (n,); NaN if the weights are all zero."""
     return mean(np.logaddexp(0, -np.asarray(margin, float)), weight)
 
 
-def mean_accuracy(margin, weight):
+def mean_accuracy(margin: Array, weight: Array) -> Array:
     """Weighted share of right answers, from margins (…, n) and weights (n,); NaN if the weights are all zero.
 
     F = 0 counts as half: the untrained network answers nothing (w = 0, F = 0 on every sample) and half is what a coin

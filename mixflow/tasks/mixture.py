@@ -1,9 +1,12 @@
 """The K-mixture of linear classification: the identifier c_k says which signal v_k carries the label (docs/mathematics.md §1)."""
 
+from __future__ import annotations
+
 import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -12,6 +15,11 @@ from ..errors import SpecError
 from ..spec import Spec, setting
 from . import entries
 from .finite import FiniteTask, check_gram, check_probabilities
+
+if TYPE_CHECKING:
+    from typing import Any
+
+    from ..types import Sample
 
 CLASS_LIMIT = 100_000  # a step of the symmetric model takes memory and time in proportion to K
 ATOM_LIMIT = 4096  # beyond this a list of atoms no longer fits a useful dataset; K = 8 has 2048, K = 9 has 4608
@@ -36,32 +44,32 @@ class Mixture(Spec, section="task", kind="mixture"):
     priors: Sequence[float] | None = setting(None, entries.numbers)
     gram: Sequence[Sequence[float]] | None = setting(None, entries.matrix, flag=False)
 
-    def check(self):
+    def check(self) -> None:
         if self.priors is not None:
             self.settle(priors=tuple(check_probabilities("priors", self.priors, self.classes).tolist()))
         if self.gram is not None:
             self.settle(gram=tuple(map(tuple, check_gram(self.gram, 2 * self.classes).tolist())))
 
     @property
-    def features(self):
+    def features(self) -> tuple[str, ...]:
         """("c1", …, "cK", "v1", …, "vK")"""
         K = self.classes
         return tuple([f"c{k + 1}" for k in range(K)] + [f"v{k + 1}" for k in range(K)])
 
     @property
-    def uniform(self):
+    def uniform(self) -> bool:
         """Whether every class is equally likely and the features are orthonormal, as the symmetric model needs."""
         K = self.classes
         flat = self.priors is None or np.allclose(self.priors, 1 / K, rtol=0, atol=1e-15)
         return flat and (self.gram is None or np.array_equal(np.array(self.gram), np.eye(2 * K)))
 
     @property
-    def listable(self):
+    def listable(self) -> bool:
         """Whether the K·2^K atoms are few enough to be listed one by one."""
         return self.classes <= 30 and self.classes * 2**self.classes <= ATOM_LIMIT
 
     @property
-    def unlisted(self):
+    def unlisted(self) -> str | None:
         """Why its atoms cannot be listed one by one, with the fix, or None."""
         if self.listable:
             return None
@@ -71,7 +79,7 @@ class Mixture(Spec, section="task", kind="mixture"):
             "with uniform priors, which trains any K with model='symmetric'"
         )
 
-    def population(self):
+    def population(self) -> FiniteTask:
         """All K·2^K atoms (k, s) with their probabilities, as a FiniteTask."""
         return self._finite
 
@@ -81,14 +89,16 @@ class Mixture(Spec, section="task", kind="mixture"):
         priors = np.full(K, 1 / K) if self.priors is None else np.array(self.priors)
         return self.finite(atoms, np.repeat(priors / 2**K, 2**K))
 
-    def all_atoms(self):
+    def all_atoms(self) -> list[tuple[int, tuple[float, ...]]]:
         """Every (k, s), class index and signs; a SpecError where they are too many to list."""
         K = self.classes
         if self.unlisted:
             raise SpecError(f"{self.unlisted}.")
         return [(k, s) for k in range(K) for s in itertools.product((1.0, -1.0), repeat=K)]
 
-    def finite(self, atoms, probabilities, held_out=None):
+    def finite(
+        self, atoms: Sequence[Any], probabilities: Sequence[float], held_out: Sequence[float] | None = None
+    ) -> FiniteTask:
         """The FiniteTask of the given atoms (k, s): class index and signs."""
         return FiniteTask(
             features=self.features,
@@ -101,7 +111,7 @@ class Mixture(Spec, section="task", kind="mixture"):
             held_out=held_out,
         )
 
-    def sample(self, n, seed, *, test_fraction=0.25):
+    def sample(self, n: int, seed: int, *, test_fraction: float = 0.25) -> Sample:
         """Draw n samples from `seed` and split them into train and test; the result, a Sample, is a task of its own."""
         from .sample import Sample
 

@@ -1,10 +1,13 @@
 """MNIST tokens: images of K digits play the signals v_1 … v_K, each sample with its own images (docs/mathematics.md §1)."""
 
+from __future__ import annotations
+
 import hashlib
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -14,6 +17,9 @@ from ..sealed import as_path
 from ..spec import Spec, setting
 from .mnist_files import LICENCE, PIXELS, read_digits
 from .tokens import Part, Tokens
+
+if TYPE_CHECKING:
+    from ..types import Array, FiniteTask
 
 
 def _digits(name, value):
@@ -68,7 +74,7 @@ class Mnist(Spec, section="task", kind="mnist"):
     identifiers: str = setting("added", partial(one_of, choices=("added", "pixels")))
     source: str | None = setting(None, _folder)
 
-    def check(self):
+    def check(self) -> None:
         if self.held_out == "validation" and not self.validation:
             raise SpecError(
                 "held_out = 'validation', but no image is set aside for it: give validation, for example 0.25."
@@ -78,18 +84,18 @@ class Mnist(Spec, section="task", kind="mnist"):
     licence = LICENCE
 
     @property
-    def classes(self):
+    def classes(self) -> int:
         """K"""
         return len(self.digits)
 
     @property
-    def features(self):
+    def features(self) -> tuple[str, ...]:
         """("c1", …, "cK", "v1", …, "vK"): identifiers and class-mean training images."""
         K = range(1, self.classes + 1)
         return tuple([f"c{k}" for k in K] + [f"v{k}" for k in K])
 
     @cached_property
-    def split(self):
+    def split(self) -> dict[str, list[Array]]:
         """{"train": …, "test": …}: for each digit the indices of its images in the source, in random order.
 
         "test" is what is held out: validation images where these were asked for.
@@ -119,7 +125,7 @@ class Mnist(Spec, section="task", kind="mnist"):
         return found
 
     @cached_property
-    def tokens(self):
+    def tokens(self) -> Tokens:
         """The samples as token arrays, with the identifiers and the class-mean training images as watched directions."""
         pixels = [read_digits(self.source).pixels[index] for index in (*self.split["train"], *self.split["test"])]
         images = [_unit(x.astype(float)) for x in pixels]
@@ -155,11 +161,11 @@ class Mnist(Spec, section="task", kind="mnist"):
 
     unlisted = "every token of it is a vector of its own, so there is no list of features; use a Transformer and GradientDescent"
 
-    def population(self):
+    def population(self) -> Tokens:
         """The token arrays."""
         return self.tokens
 
-    def finite(self):
+    def finite(self) -> FiniteTask:
         """The same task as a FiniteTask: every image is a feature, with the inner products in Γ; held-out samples have no weight.
 
         Raises SpecError for more images than can be listed.
@@ -170,7 +176,7 @@ class Mnist(Spec, section="task", kind="mnist"):
         return self.tokens.finite(("c", *self.features[self.classes :]))
 
     @cached_property
-    def checksum(self):
+    def checksum(self) -> str:
         """SHA-256 of the source's checksums, the split, and every sample's class, signs and images."""
         parts = [json.dumps(read_digits(self.source).sha256, sort_keys=True).encode()]
         parts += [index.astype("<i8").tobytes() for side in ("train", "test") for index in self.split[side]]
@@ -179,7 +185,7 @@ class Mnist(Spec, section="task", kind="mnist"):
         return hashlib.sha256(b"".join(hashlib.sha256(part).digest() for part in parts)).hexdigest()
 
     @property
-    def data_sha256(self):
+    def data_sha256(self) -> dict[str, str]:
         """{file name: SHA-256} of what was read."""
         return read_digits(self.source).sha256
 

@@ -1,8 +1,11 @@
 """A finite sample of a mixture with a recorded train/test split: the empirical task."""
 
+from __future__ import annotations
+
 import hashlib
 from dataclasses import dataclass
 from functools import cached_property, partial
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -10,6 +13,9 @@ from ..checks import real, seed, whole
 from ..errors import SpecError
 from ..spec import Spec, part, setting
 from .mixture import ATOM_LIMIT, Mixture
+
+if TYPE_CHECKING:
+    from ..types import Array, FiniteTask
 
 SAMPLE_LIMIT = 10**7
 SIGN_LIMIT = 10**8  # signs drawn, K for each sample
@@ -40,7 +46,7 @@ class Sample(Spec, section="task", kind="sample"):
 
     recorded = ("checksum",)
 
-    def check(self):
+    def check(self) -> None:
         if not 1 <= self.held_out_count < self.n:
             raise SpecError(
                 f"test_fraction = {self.test_fraction} of n = {self.n} leaves an empty side: draw more samples."
@@ -49,12 +55,12 @@ class Sample(Spec, section="task", kind="sample"):
             raise SpecError(f"n = {self.n} samples of {self.task.classes} signs: expected at most {SIGN_LIMIT} signs.")
 
     @property
-    def held_out_count(self):
+    def held_out_count(self) -> int:
         """How many samples are held out."""
         return round(self.n * self.test_fraction)
 
     @cached_property
-    def drawn(self):
+    def drawn(self) -> tuple[Array, Array]:
         """(n,) class index k and (n, K) signs s of every sample, in the order drawn."""
         rng = np.random.default_rng(self.seed)
         K = self.task.classes
@@ -66,12 +72,12 @@ class Sample(Spec, section="task", kind="sample"):
         return np.random.default_rng([self.seed, 1]).permutation(self.n)
 
     @property
-    def train_index(self):
+    def train_index(self) -> Array:
         """Indices of the training samples, sorted."""
         return np.sort(self._shuffle[: self.n - self.held_out_count])
 
     @property
-    def test_index(self):
+    def test_index(self) -> Array:
         """Indices of the held-out samples, sorted."""
         return np.sort(self._shuffle[self.n - self.held_out_count :])
 
@@ -91,21 +97,21 @@ class Sample(Spec, section="task", kind="sample"):
         return self.task.finite(atoms, weight[0], weight[1])
 
     @property
-    def unlisted(self):
+    def unlisted(self) -> str | None:
         """Why its atoms cannot be listed one by one: they can, so None."""
         return None
 
-    def population(self):
+    def population(self) -> FiniteTask:
         """The distinct samples with their frequency in the training part (and, in `held_out`, in the other), as a FiniteTask."""
         return self._finite
 
     @property
-    def held_out(self):
+    def held_out(self) -> Array:
         """(n_atoms,) frequency of each atom of `population()` in the held-out part."""
         return self._finite.held_out
 
     @property
-    def checksum(self):
+    def checksum(self) -> str:
         """SHA-256 of the draw and its split, so that a report can show that two splits are the same."""
         k, s = self.drawn
         parts = (k.astype("<i8"), s.astype("<f8"), self.train_index.astype("<i8"), self.test_index.astype("<i8"))

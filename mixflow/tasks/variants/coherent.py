@@ -1,5 +1,7 @@
 """Features that are not orthogonal: a Gram matrix with one coherence parameter."""
 
+from __future__ import annotations
+
 import numpy as np
 
 from ...checks import one_of, real, whole
@@ -12,7 +14,7 @@ PAIRS = ("all", "identifiers", "signals", "own", "cross")
 
 
 @recipe
-def coherent(classes=2, *, coherence, pairs="all"):
+def coherent(classes: int = 2, *, coherence: float, pairs: str = "all") -> Mixture:
     """The mixture with Γ_ij = `coherence` between the chosen pairs of features, 1 on the diagonal, 0 elsewhere.
 
     pairs  "all"          any two features

@@ -1,5 +1,7 @@
 """Identifiers made of two tokens, neither of which says enough alone."""
 
+from __future__ import annotations
+
 import itertools
 
 from ...checks import listed, one_of, shown, whole
@@ -12,7 +14,7 @@ RULES = ("pair", "parity")
 
 
 @recipe
-def composed(parts=(2, 2), *, rule="pair"):
+def composed(parts: tuple[int, int] = (2, 2), *, rule: str = "pair") -> FiniteTask:
     """A sample holds two identifier tokens ca_i and cb_j, and every signal; together they say which signal is the label.
 
     parts  I and J: i = 1 … I, j = 1 … J, all pairs equally likely

@@ -1,6 +1,9 @@
 """Classes and signs that are not equally likely."""
 
+from __future__ import annotations
+
 import numbers
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -9,9 +12,12 @@ from ...errors import SpecError
 from ...spec import recipe
 from ..mixture import Mixture
 
+if TYPE_CHECKING:
+    from ...types import FiniteTask, Sequence
+
 
 @recipe
-def imbalanced(classes=2, *, priors=None, positive=0.5):
+def imbalanced(classes: int = 2, *, priors: Sequence[float] | None = None, positive: float = 0.5) -> FiniteTask:
     """The mixture with class probabilities `priors` and signs that are + with probability `positive`, as a FiniteTask.
 
     priors    K probabilities; uniform if not given

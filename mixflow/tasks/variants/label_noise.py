@@ -1,5 +1,9 @@
 """Labels that are sometimes wrong."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 import numpy as np
 
 from ...checks import real
@@ -7,9 +11,12 @@ from ...errors import SpecError
 from ...spec import recipe
 from ..finite import finite_population
 
+if TYPE_CHECKING:
+    from ...types import FiniteTask, Task
+
 
 @recipe
-def label_noise(task, *, probability):
+def label_noise(task: Task, *, probability: float) -> FiniteTask:
     """`task` with every label replaced by another one with the given probability, evenly among the other labels.
 
     Every atom stands once with each label it can get; its name says which it got, e.g. "c1 +v1 +v2 → -1". Works for labels
@@ -19,17 +26,17 @@ def label_noise(task, *, probability):
     >>> label_noise(Mixture(1), probability=0.1).labels.tolist()
     [1.0, -1.0, -1.0, 1.0]
     """
-    task = finite_population("label_noise", task)
-    if task.loss == "squared":
+    listed = finite_population("label_noise", task)
+    if listed.loss == "squared":
         raise SpecError("label_noise needs labels ±1 or classes: a real label has no other one to be replaced by.")
-    kinds = np.unique(task.labels) if task.loss == "softmax" else np.array([1.0, -1.0])
+    kinds = np.unique(listed.labels) if listed.loss == "softmax" else np.array([1.0, -1.0])
     least = (len(kinds) - 1) / len(kinds)
     p = real("probability", probability, least=0, below=least, fix="beyond it the wrong label is the likelier one")
     index, labels, share, names = [], [], [], []
-    for a, (label, name) in enumerate(zip(task.labels, task.names)):
+    for a, (label, name) in enumerate(zip(listed.labels, listed.names)):
         for given in (label, *kinds[kinds != label]):
             index.append(a)
             labels.append(given)
             share.append(1 - p if given == label else p / (len(kinds) - 1))
             names.append(name if given == label else f"{name} → {given:g}")
-    return task.relisted(index, share, labels=labels, names=names)
+    return listed.relisted(index, share, labels=labels, names=names)

@@ -1,5 +1,7 @@
 """More than two answers: signals with several values, a softmax output with one head for each."""
 
+from __future__ import annotations
+
 import itertools
 from collections import Counter
 
@@ -11,7 +13,7 @@ from ..mixture import ATOM_LIMIT
 
 
 @recipe
-def multiclass(classes=2, *, values=3):
+def multiclass(classes: int = 2, *, values: int = 3) -> FiniteTask:
     """A sample holds c_k and one token v_j:x_j for every signal j, x_j = 0 … values-1; the label is x_k, the loss softmax.
 
     Every value of every signal is a feature of its own, orthogonal to the others: K + K·values features. A sample is hard

@@ -1,7 +1,10 @@
 """Gaussian noise on every token: a sample of the mixture whose tokens are no longer finitely many."""
 
+from __future__ import annotations
+
 from dataclasses import dataclass
 from functools import cached_property, partial
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -10,6 +13,9 @@ from ...errors import SpecError
 from ...spec import Spec, setting
 from ..mixture import Mixture
 from ..tokens import Part, Tokens
+
+if TYPE_CHECKING:
+    from ...types import FiniteTask
 
 
 @dataclass(frozen=True)
@@ -34,7 +40,7 @@ class NoisyMixture(Spec, section="task", kind="noisy"):
     dimension: int = setting(8, partial(whole, most=10**4))
     seed: int = setting(0, seed)
 
-    def check(self):
+    def check(self) -> None:
         Mixture(classes=self.classes).population()  # says so if there are too many atoms to list
         if self.dimension < 2 * self.classes:
             raise SpecError(
@@ -43,12 +49,12 @@ class NoisyMixture(Spec, section="task", kind="noisy"):
             )
 
     @property
-    def features(self):
+    def features(self) -> tuple[str, ...]:
         """("c1", …, "cK", "v1", …, "vK"), without noise."""
         return Mixture(classes=self.classes).features
 
     @cached_property
-    def tokens(self):
+    def tokens(self) -> Tokens:
         """The samples as token arrays; the watched directions are the features without noise."""
         directions = np.eye(2 * self.classes, self.dimension)
         return Tokens(
@@ -76,11 +82,11 @@ class NoisyMixture(Spec, section="task", kind="noisy"):
 
     unlisted = "every token of it is a vector of its own, so there is no list of features; use a Transformer and GradientDescent"
 
-    def population(self):
+    def population(self) -> Tokens:
         """The token arrays."""
         return self.tokens
 
-    def finite(self):
+    def finite(self) -> FiniteTask:
         """The same task as a FiniteTask: every noisy token is a feature, with the inner products in Γ; held-out samples have no
         weight.
 

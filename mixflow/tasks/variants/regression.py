@@ -1,6 +1,9 @@
 """A mixture of linear regressions: signals carry real values, and the label is the value of the addressed one."""
 
+from __future__ import annotations
+
 import itertools
+from typing import TYPE_CHECKING
 
 from ...checks import listed, real, shown, whole
 from ...errors import SpecError
@@ -8,9 +11,12 @@ from ...spec import recipe
 from ..finite import FiniteTask
 from ..mixture import ATOM_LIMIT
 
+if TYPE_CHECKING:
+    from ...types import Sequence
+
 
 @recipe
-def regression(classes=2, *, values=(-1.0, -0.5, 0.5, 1.0)):
+def regression(classes: int = 2, *, values: Sequence[float] = (-1.0, -0.5, 0.5, 1.0)) -> FiniteTask:
     """A sample holds c_k and x_1 v_1, …, x_K v_K, each x_j one of `values`; the label is x_k, the loss (F − x_k)²/2.
 
     A sample is hard where the mean of the signals' values is not the label: there the identifier is needed.
