@@ -11,6 +11,10 @@ class MixflowError(Exception):
     (True, False)
     """
 
+    def __str__(self):
+        """One line, whatever it repeats: a path may hold a line feed."""
+        return "".join(c if c.isprintable() else ascii(c)[1:-1] for c in super().__str__())
+
 
 class SpecError(MixflowError, ValueError):
     """A bad argument: names the value received, what was expected and the fix. A ValueError.

@@ -127,3 +127,8 @@ def test_one_clear_sentence(call, says):
     assert str(caught.value).endswith(".")
     assert "\n" not in str(caught.value)
     assert isinstance(caught.value, ValueError)
+
+
+def test_a_path_with_a_line_feed_is_told_in_one_line():
+    with pytest.raises(mf.StoreError, match=r"^a\\nb holds no MNIST file"):
+        mf.Mnist(source="a\nb").spec()

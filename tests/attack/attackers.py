@@ -6,10 +6,12 @@ An answer is a result ("made") or one sentence ("refused"), within a few seconds
 import contextlib
 import functools
 import io
+import itertools
 import json
 import os
 import time
 from dataclasses import MISSING
+from importlib import import_module
 from unittest import mock
 
 import forged
@@ -36,29 +38,39 @@ def sentence(text):
 
 def answer(call):
     """("made", result) or ("refused", None); whatever else happens is an error."""
-    began = time.process_time()
+    began = time.thread_time()
     try:
         verdict = "made", call()
     except mf.MixflowError as error:
         sentence(str(error))
         verdict = "refused", None
-    assert time.process_time() - began < PATIENCE
+    assert time.thread_time() - began < PATIENCE
     return verdict
 
 
-def makers():
-    """[(section, kind, class or function)] of everything that describes a run."""
-    return [(section, kind, maker) for section in spec.HOMES for kind, maker in spec.kinds(section).items()]
+MAKERS = [(section, kind, maker) for section in spec.HOMES for kind, maker in spec.kinds(section).items()]
+KINDS = st.sampled_from([kind for _, kind, _ in MAKERS])
+
+
+def fields(section, kind):
+    """Strategies for the fields of one kind: one of those that may be left out, any of them, and anything for any of them."""
+    names = {field.name: field.default is MISSING for field in spec.fields(section, kind).values()}
+    right = {name: NEARLY.get(name, scalars) for name in names}
+    needed = {name: strategy for name, strategy in right.items() if names[name]}
+    yield st.one_of(st.fixed_dictionaries(needed | {name: strategy}) for name, strategy in right.items())
+    for strategies in (right, {name: st.one_of(strategy, anything) for name, strategy in right.items()}):
+        optional = {name: strategy for name, strategy in strategies.items() if not names[name]}
+        yield st.fixed_dictionaries({name: strategies[name] for name in needed}, optional=optional)
+
+
+SPECIFICATIONS = st.one_of(
+    st.tuples(st.just(maker), given) for section, kind, maker in MAKERS for given in fields(section, kind)
+)
 
 
 def specification(data):
     """A constructor or a function of mf.variants, with fields that are right, nearly right, or anything."""
-    section, kind, maker = data.draw(st.sampled_from(makers()))
-    given, rough = {}, data.draw(st.booleans())
-    for field in spec.fields(section, kind).values():
-        if field.default is MISSING or data.draw(st.booleans()):
-            right = NEARLY.get(field.name, scalars)
-            given[field.name] = data.draw(st.one_of(right, anything) if rough else right)
+    maker, given = data.draw(SPECIFICATIONS)
     given = made(given)
     verdict, built = answer(lambda: maker(**given))
     if hasattr(type(built), "spec"):
@@ -69,31 +81,41 @@ def specification(data):
     return verdict
 
 
+FIELD_NAMES = st.sampled_from([*spec.SECTIONS, "kind", *NEARLY, "model", "grid"])
+TABLES = st.dictionaries(
+    st.sampled_from([*spec.SECTIONS, "model", "x"]),
+    st.recursive(
+        st.one_of(anything, KINDS),
+        lambda deeper: st.dictionaries(FIELD_NAMES, st.one_of(deeper, KINDS), max_size=4),
+        max_leaves=8,
+    ),
+    max_size=3,
+)
+
+
 def table(data):
     """Tables for `spec.read`, as a file would hold them, nested in one another."""
-    words = st.sampled_from([*spec.SECTIONS, "kind", *NEARLY, "model", "grid"])
-    kinds = st.sampled_from([kind for _, kind, _ in makers()])
-    inside = st.recursive(
-        st.one_of(anything, kinds),
-        lambda deeper: st.dictionaries(words, st.one_of(deeper, kinds), max_size=4),
-        max_leaves=8,
-    )
-    given = st.dictionaries(st.sampled_from([*spec.SECTIONS, "model", "x"]), inside, max_size=3)
-    given = made(data.draw(given))
+    given = made(data.draw(TABLES))
     return answer(lambda: spec.read(given))[0]
+
+
+def toml_lines():
+    """A strategy for the text of a TOML file, and of what is nearly one."""
+    value = st.one_of(st.text(max_size=10), scalars.map(str), st.just("{}"))
+    line = st.tuples(st.sampled_from(["kind", *NEARLY]), value).map(" = ".join)
+    part = st.tuples(
+        st.sampled_from([*spec.SECTIONS, "list", "x"]).map("[{}]".format), st.lists(line, max_size=4).map("\n".join)
+    )
+    return st.lists(part.map("\n".join), max_size=3).map("\n".join)
+
+
+TOML = st.one_of(st.binary(max_size=40), toml_lines().map(lambda text: text.encode("utf-8", "surrogatepass")))
 
 
 def toml_file(data, folder):
     """A TOML file of anything, and of what is nearly TOML."""
-    line = st.tuples(
-        st.sampled_from(["kind", *NEARLY]), st.one_of(st.text(max_size=10), scalars.map(str), st.just("{}"))
-    )
-    lines = st.lists(line.map(lambda pair: f"{pair[0]} = {pair[1]}"), max_size=4)
-    parts = st.lists(st.tuples(st.sampled_from([*spec.SECTIONS, "list", "x"]), lines), max_size=3)
-    text = parts.map(lambda found: "\n".join(f"[{name}]\n" + "\n".join(inside) for name, inside in found))
-    content = data.draw(st.one_of(st.binary(max_size=40), text.map(lambda x: x.encode("utf-8", "surrogatepass"))))
     path = folder / "attack.toml"
-    path.write_bytes(content)
+    path.write_bytes(data.draw(TOML))
     return answer(lambda: spec.read(path))[0]
 
 
@@ -146,33 +168,28 @@ SETTINGS = [
 ]
 
 
+COMMANDS = {name: import_module(f"mixflow.commands.{name}") for name in ("train", "info", "check", "construct")}
+FLAGS = [word for module in COMMANDS.values() for words, _ in module.flags() for word in words if word[0] == "-"]
+TEXT = st.text(st.characters(blacklist_characters="\0"), max_size=6)
+VALUES = st.sampled_from(WORDS) | st.sampled_from(PLACES) | st.sampled_from(SETTINGS) | TEXT
+PAIRS = st.tuples(st.sampled_from([*FLAGS, "--help", "--jsn", "-x", "--", "--out", "--set"]), VALUES)
+ARGUMENTS = PAIRS.map(list) | PAIRS.map(lambda pair: [f"{pair[0]}={pair[1]}"]) | PAIRS.map(lambda pair: [pair[0]])
+LINES = st.tuples(
+    st.sampled_from(["train", "train", *COMMANDS, "x", "--help"]),
+    st.lists(ARGUMENTS | VALUES.map(lambda word: [word]), max_size=5),
+)
+
+
 def command_line(data):
     """A line of words for `mixflow`: flags of a command, with values that are right, nearly right, or text."""
-    command = data.draw(st.sampled_from(["train", "train", "train", "info", "check", "construct", "x", "--help"]))
-    text = st.text(st.characters(blacklist_characters="\0"), max_size=6)
-    value = st.sampled_from(WORDS) | st.sampled_from(PLACES) | st.sampled_from(SETTINGS) | text
-    line = [command]
-    for _ in range(data.draw(st.integers(0, 5))):
-        flag, x = data.draw(st.sampled_from(flags())), data.draw(value)
-        line += data.draw(st.sampled_from([[flag, x], [flag], [x], [f"{flag}={x}"]]))
-    return run(line)
-
-
-@functools.cache
-def flags():
-    """Flags that commands have, and some that none has."""
-    from mixflow.commands import construct, info, train
-
-    found = [
-        word for module in (train, info, construct) for words, _ in module.flags() for word in words if word[0] == "-"
-    ]
-    return [*found, "--help", "--jsn", "-x", "--", "--out", "--set"]
+    command, words = data.draw(LINES)
+    return run([command, *itertools.chain(*words)])
 
 
 def run(line):
     """What `mixflow` answers to a command line; training itself is refused."""
     out, err = io.StringIO(), io.StringIO()
-    began = time.process_time()
+    began = time.thread_time()
     with contextlib.ExitStack() as stack:
         for name in ("train", "extend"):
             stack.enter_context(mock.patch.object(mf, name, no_training))
@@ -182,7 +199,7 @@ def run(line):
             code = main(line)
         except SystemExit as stopped:
             code = stopped.code
-    assert time.process_time() - began < PATIENCE, line
+    assert time.thread_time() - began < PATIENCE, line
     assert code in (0, 1, 2), (line, code)
     if code == 2:
         assert err.getvalue().count("\n") == 1, (line, err.getvalue())

@@ -1,61 +1,124 @@
-"""`make attack`: every attacker in turn for as long as is asked, on every core; the counts at the end.
+"""`make attack`: every attacker for as long as is asked, on every core; the counts now and then, and at the end.
 
     python tests/attack/long.py --minutes 60
 
-A failure is printed with the attack that caused it, smallest first as Hypothesis finds it, and the exit code is 1.
+Each attacker gets its share of the goals, whatever the time allowed; when they are reached it goes on in the same shares.
+A failure is printed with the attack that caused it, smallest first as Hypothesis finds it, and the exit code is 1; so it is if a
+process hangs, dies, or takes more memory than MEMORY.
 """
 
 import argparse
 import collections
+import faulthandler
 import multiprocessing
 import os
 import pathlib
 import resource
+import shutil
 import sys
 import tempfile
 import time
 import traceback
+from multiprocessing.connection import wait
 
-sys.path.insert(0, os.path.dirname(__file__))
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 
-FEWER = {
-    "forged run": 20,
-    "sweep folder": 40,
-    "report": 40,
-    "kill": 3,
-    "Ctrl-C": 2,
-}  # in a round, where others have 200
+GOALS = {
+    "specification": 100_000, "table": 10_000, "toml file": 10_000, "command line": 10_000, "run file": 5_000,
+    "sealed file": 2_000, "forged run": 500, "sweep": 5_000, "sweep folder": 1_000, "report": 1_000,
+    "page request": 5_000, "page message": 20_000, "kill": 200, "Ctrl-C": 100,
+}  # fmt: skip
+ROUNDS = 100  # batches of each attacker to its goal
+FEWEST = 5  # attacks in a batch: its first is the simplest of all, always the same
+HANGS = 300  # seconds in which nothing returned
+MEMORY = 2_000  # MB a process may take
+FAILURES = 20  # after which a process gives up
+EVERY = 300  # seconds between two lines of counts
 
 
-def attack(seed, minutes):
-    """One process: (counts {(attacker, verdict): number}, failures)."""
+def attack(said, seed, minutes, processes):
+    """One process: says (name of the attacker, counts {(attacker, verdict): number}, failures, MB) after each batch."""
+    folder = pathlib.Path(tempfile.mkdtemp(prefix="mixflow-attack-"))
+    counts, failures = collections.Counter(), []
+    faulthandler.dump_traceback_later(HANGS, exit=True)
     import attackers
+
+    each = attackers.everyone(folder)
+    assert set(each) == set(GOALS)
+    end, tried = time.monotonic() + 60 * minutes, collections.Counter()
+    while time.monotonic() < end and len(failures) < FAILURES:
+        name = min(GOALS, key=lambda one: tried[one] / GOALS[one])
+        many = max(FEWEST, GOALS[name] // (ROUNDS * processes))
+        tried[name] += many
+        said.send((name, counts, failures, _memory()))
+        failures += batch(name, each[name], many, seed + sum(tried.values()), counts)
+    faulthandler.cancel_dump_traceback_later()
+    os.chdir("/")
+    shutil.rmtree(folder, ignore_errors=True)
+    said.send((None, counts, failures, _memory()))
+
+
+def batch(name, attacker, many, seed, counts):
+    """Attack so many times; the failures, at most one."""
     from hypothesis import HealthCheck, Phase, given, settings
     from hypothesis import seed as seeded
     from hypothesis import strategies as st
 
-    counts, failures = collections.Counter(), []
-    folder = pathlib.Path(tempfile.mkdtemp(prefix="mixflow-attack-"))
-    each = attackers.everyone(folder)
-    rounds, end = 0, time.time() + 60 * minutes
+    quiet = settings(
+        max_examples=many, deadline=None, database=None, suppress_health_check=list(HealthCheck),
+        phases=[Phase.generate, Phase.shrink],
+    )  # fmt: skip
 
-    def once(name, data):
-        counts[name, each[name](data)] += 1
+    def once(data):
+        faulthandler.dump_traceback_later(HANGS, exit=True)
+        counts[name, attacker(data)] += 1
 
-    while time.time() < end and len(failures) < 20:
-        for name in each:
-            quiet = settings(
-                max_examples=FEWER.get(name, 200), deadline=None, database=None, suppress_health_check=list(HealthCheck),
-                phases=[Phase.generate, Phase.shrink],
-            )  # fmt: skip
+    try:
+        seeded(seed)(quiet(given(st.data())(once)))()
+    except Exception:
+        lines = traceback.format_exc(limit=-4).splitlines()
+        return ["\n".join([f"{name}:", *(line[:200] for line in lines)])]
+    return []
+
+
+def _memory():
+    """The most memory that this process, or one of those it started, has taken, in MB."""
+    return max(resource.getrusage(who).ru_maxrss for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)) // 1024
+
+
+def gathered(seed, minutes, processes):
+    """(counts, failures, MB) of so many processes; a line of the counts so far now and then."""
+    fresh, latest, began = multiprocessing.get_context("spawn"), {}, time.monotonic()
+    for i in range(processes):
+        ours, theirs = fresh.Pipe(duplex=False)
+        fresh.Process(target=attack, args=(theirs, seed + 10**6 * i, minutes, processes)).start()
+        theirs.close()
+        latest[ours] = ("the start", collections.Counter(), [], 0)
+    left, told, died = set(latest), began, []
+    while left:
+        for ours in wait(left, timeout=10):
             try:
-                seeded(1000 * seed + rounds)(quiet(given(st.just(name), st.data())(once)))()
-            except Exception:
-                lines = traceback.format_exc(limit=-4).splitlines()
-                failures.append("\n".join([f"{name}:", *(line[:200] for line in lines)]))
-        rounds += 1
-    counts["largest memory, MB", "made"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
-    return counts, failures
+                latest[ours] = ours.recv()
+            except EOFError:
+                left.remove(ours)
+                if latest[ours][0] is not None:
+                    died.append(f"a process died or hung for {HANGS} s; its last attacker was {latest[ours][0]}")
+        if time.monotonic() > told + EVERY:
+            told = time.monotonic()
+            so_far = total(latest.values())[0]
+            shares = (f"{sum(so_far[name, x] for x in VERDICTS):,} {name}" for name in GOALS)
+            print(f"{(told - began) / 60:.0f} min: {', '.join(shares)}", flush=True)
+    counts, failures, most = total(latest.values())
+    return counts, failures + died, most
+
+
+VERDICTS = ("made", "refused")
+
+
+def total(parts):
+    """Counts, failures and the largest memory of all processes."""
+    _, counts, failures, most = zip(*parts, strict=True)
+    return sum(counts, collections.Counter()), [text for texts in failures for text in texts], max(most)
 
 
 def main():
@@ -64,14 +127,14 @@ def main():
     parser.add_argument("--processes", type=int, default=os.cpu_count())
     parser.add_argument("--seed", type=int, default=int(time.time()) % 10**6)
     options = parser.parse_args()
-    jobs = [(options.seed + i, options.minutes) for i in range(options.processes)]
-    with multiprocessing.get_context("spawn").Pool(options.processes) as pool:
-        results = pool.starmap(attack, jobs)
-    counts = sum((found for found, _ in results), collections.Counter())
-    failures = [text for _, texts in results for text in texts]
-    print(f"{'attack':16} {'made':>9} {'refused':>9}   seed {options.seed}")
-    for name in dict.fromkeys(name for name, _ in counts):
-        print(f"{name:16} {counts[name, 'made']:9} {counts[name, 'refused']:9}")
+    counts, failures, most = gathered(options.seed, options.minutes, options.processes)
+    print(f"{'attack':16} {'made':>9} {'refused':>9} {'goal':>9}   seed {options.seed}")
+    for name, goal in GOALS.items():
+        made, refused = (counts[name, verdict] for verdict in VERDICTS)
+        print(f"{name:16} {made:9,} {refused:9,} {goal:9,} {'' if made + refused >= goal else '  not reached'}")
+    print(f"largest memory of a process: {most:,} MB")
+    if most > MEMORY:
+        failures.append(f"a process took {most:,} MB, more than {MEMORY:,}")
     for text in dict.fromkeys(failures):
         print(f"\n{text}")
     print(f"{len(failures)} not answered by a result or one sentence")

@@ -1,12 +1,15 @@
 """Attackers of running processes: kill -9 while something is written, Ctrl-C while something is trained."""
 
 import functools
+import itertools
 import os
+import shutil
 import signal
 import subprocess
 import sys
 import time
 
+import programs
 from hypothesis import strategies as st
 
 import mixflow as mf
@@ -14,41 +17,34 @@ from mixflow import sealed
 from mixflow.sweeping.manifest import DONE, Manifest
 
 PATIENCE = 120.0  # seconds for a program to end after Ctrl-C, on a machine that has other things to do
-BATCHES = 200
-# Writes a file whole, again and again, and finishes the batches of a sweep, one after the other; says how far it is.
-WRITER = """
-import hashlib, sys
-from mixflow import sealed
-from mixflow.sweeping.manifest import Manifest
-folder = sys.argv[1]
-manifest = Manifest.create(folder, {"batches": 0})
-for i in range(10**6):
-    content = bytes([i % 256]) * 40_000
-    sealed.write_whole(folder + "/file", sealed.pack(content))
-    manifest.finish(i % BATCHES, content, hashlib.sha256(content).digest(), 0.1, False)
-    print(i, flush=True)
-""".replace("BATCHES", str(BATCHES))
+STARTING = 3.0  # seconds in which Python, JAX and the first compilation are there
 
 
 def kill(data, folder):
     """kill -9 at any moment of writing: what was said to be written is there, and everything there is whole."""
     folder = folder / f"kill{time.monotonic_ns()}"
     folder.mkdir()
-    program = subprocess.Popen([sys.executable, "-c", WRITER, str(folder)], stdout=subprocess.PIPE)
-    try:
-        program.stdout.readline()
+    with programs.started(programs.write, folder) as (program, said):
         time.sleep(data.draw(st.floats(0, 0.2)))
-    finally:
         program.kill()
-    said, _ = program.communicate()
-    finished = len(said.splitlines()) + 1
+        finished = 1 + _told(said)
     assert len(sealed.read(folder / "file")) == 40_000
     found = Manifest(folder)
-    assert (found.state(BATCHES)[: min(finished, BATCHES)] == DONE).all(), finished
+    assert (found.state(programs.BATCHES)[: min(finished, programs.BATCHES)] == DONE).all(), finished
     assert all(content is not None for _, content in found.parts())
     left = {path.name for path in folder.iterdir()} - {"file", "sweep.sqlite", "sweep.sqlite-wal", "sweep.sqlite-shm"}
     assert len(left) <= 1  # the file that was being written, under a name of its own
+    shutil.rmtree(folder)
     return "made"
+
+
+def _told(said):
+    """How many messages there are to the end of a connection."""
+    for number in itertools.count():
+        try:
+            said.recv()
+        except EOFError:
+            return number
 
 
 def ctrl_c(data, folder):
@@ -56,25 +52,42 @@ def ctrl_c(data, folder):
     out = folder / "interrupted.nc"
     out.unlink(missing_ok=True)
     words = ["train", "--width", "4", "--steps", "1000000000", "--save-every", "100000", "--out", str(out)]
+    code, said = (_while_starting if data.draw(st.booleans()) else _at_work)(data, folder, words)
+    if code == -signal.SIGINT or "<frozen site>" in said:  # Python itself had not started yet
+        return "refused"
+    assert code == 130, (code, said)
+    assert "Traceback" not in said, said
+    if out.exists():
+        assert len(mf.load(out).dataset.time)
+        return "made"
+    return "refused"
+
+
+def _while_starting(data, folder, words):
+    """The exit code and the words of a program that is interrupted while everything is imported."""
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # in the background, and then in its children too
         signal.signal(signal.SIGINT, signal.default_int_handler)
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
     program = subprocess.Popen([sys.executable, "-m", "mixflow", *words], **pipes)
-    time.sleep(data.draw(st.floats(0.05, 6)))
+    time.sleep(data.draw(st.floats(0.02, STARTING)))
     os.kill(program.pid, signal.SIGINT)
     try:
         _, said = program.communicate(timeout=PATIENCE)
     except subprocess.TimeoutExpired:
         program.kill()
         raise AssertionError("Ctrl-C was lost") from None
-    if program.returncode == -signal.SIGINT or "<frozen site>" in said:  # Python itself had not started yet
-        return "refused"
-    assert program.returncode == 130, (program.returncode, said)
-    assert "Traceback" not in said, said
-    if out.exists():
-        assert len(mf.load(out).dataset.time)
-        return "made"
-    return "refused"
+    return program.returncode, said
+
+
+def _at_work(data, folder, words):
+    """The same from the first line of the program on: what is imported is there."""
+    errors = folder / "errors"
+    with programs.started(programs.run, errors, *words) as (program, _):
+        time.sleep(data.draw(st.floats(0, STARTING / 2)))
+        os.kill(program.pid, signal.SIGINT)
+        program.join(PATIENCE)
+        assert program.exitcode is not None, "Ctrl-C was lost"
+        return program.exitcode, errors.read_text()
 
 
 def everyone(folder):
