@@ -91,5 +91,5 @@ def executed(page):
 
 def shown(page):
     """The read-out under the names the scripts use."""
-    names = {"time": "time", "loss": "loss", "easy": "loss_easy", "hard": "loss_hard", "accuracy": "accuracy"}
+    names = {"time": "time", "loss": "loss", "easy": "loss_easy", "hard": "loss_hard"}
     return {scripts: float(read(page, here)) for here, scripts in names.items() if read(page, here) != "–"}

@@ -1,6 +1,5 @@
 """Shared by all tests: the folders on the path, float64 for tests of internals, reproducible Hypothesis, a browser."""
 
-import subprocess
 import sys
 from pathlib import Path
 
@@ -45,10 +44,10 @@ def browser():
 @pytest.fixture(scope="module")
 def alone(tmp_path_factory):
     """The address of the exported page on disk."""
+    from mixflow.cli import main
+
     path = tmp_path_factory.mktemp("page") / "playground.html"
-    words = [sys.executable, "-m", "mixflow", "playground", "--export", str(path)]
-    done = subprocess.run(words, capture_output=True, text=True, timeout=60)
-    assert done.returncode == 0, done.stderr
+    assert main(["playground", "--export", str(path)]) == 0
     assert path.stat().st_size < 400_000
     return path.as_uri()
 

@@ -44,7 +44,7 @@ def test_every_step_of_the_story_shows_what_it_says(visit):
         tally, margin = page.inner_text("#samples .tally"), page.text_content("#network svg")
         if step == 2:  # attention frozen: equal lines, the hard samples undecided and not counted as right
             assert tally == "4 right · 4 undecided · 0 wrong"
-            assert read(page, "accuracy") == "0.75"
+            assert read(page, "right") == "50 %"
             assert widths(page) == pytest.approx(np.full(18, 1 / 3), abs=1e-3)
             assert float(re.search(r"stops at (\S+):", told[2])[1]) == pytest.approx(np.log(2) / 2, abs=0.01)
         if step == 3:
@@ -53,7 +53,7 @@ def test_every_step_of_the_story_shows_what_it_says(visit):
         if step == 4:
             assert tally == "8 right · 0 undecided · 0 wrong"
             assert max(widths(page)) > 0.9
-            assert "has learned which identifier belongs to which signal" in told[4]
+            assert "has learned who belongs to whom" in told[4]
         if step == 5:
             assert float(read(page, "loss")) < 0.004
             assert "right" in margin
@@ -101,6 +101,43 @@ def test_clicking_shows_the_number_over_time(visit):
     page.locator("#samples .sample").nth(5).click()
     until(page, "location.hash.includes('sample=5')")
     assert page.evaluate("document.querySelector('#network .tile').textContent") == "c2"
+
+
+def test_a_token_can_be_turned_and_the_picture_moves_to_the_new_sample(visit):
+    page = visit(f"{QUICK}&sample=1")  # c1 +v1 −v2
+    tile = "#network .button-g:not([data-probe])"
+    said = "[...document.querySelectorAll('#network .tile')].slice(0, 6).map((t) => t.textContent).join(' ')"
+    moving = "document.getElementById('network').classList.contains('morph')"
+    page.evaluate("document.querySelector('#network svg').dataset.kept = 'yes'")
+    page.locator(tile).nth(2).click()
+    until(page, moving)
+    painted(page)
+    assert page.evaluate(said) == "c1 c1 +v1 +v1 +v2 +v2"
+    until(page, "location.hash.includes('sample=0')")
+    page.locator(tile).nth(0).press("Enter")
+    until(page, "location.hash.includes('sample=4')")
+    painted(page)
+    assert page.evaluate(said) == "c2 c2 +v1 +v1 +v2 +v2"
+    assert page.locator(tile).nth(1).get_attribute("aria-label") == "+v1: click for the other sign"
+    until(page, f"!({moving})")
+    assert page.evaluate("document.querySelector('#network svg').dataset.kept") == "yes"  # one picture became the other
+
+
+def test_a_dragged_neuron_changes_the_bias_and_trains_again(visit):
+    page = visit(QUICK)
+    key = finished(page)
+    box = page.locator("#network [data-probe=z0] circle").bounding_box()
+    x, y = box["x"] + box["width"] / 2, box["y"] + box["height"] / 2
+    page.mouse.move(x, y)
+    page.mouse.down()
+    page.mouse.move(x + 3, y - 30, steps=3)
+    page.mouse.up()
+    finished(page, unlike=key)
+    assert page.input_value("[aria-label='bias b, exact value']") == "0.8"
+    assert "bias 0.80" in page.text_content("#network svg")
+    assert "margin" in page.inner_text("#probe-title")  # a drag is no click
+    run = mf.train(mf.Mixture(), mf.Transformer(bias=0.8), mf.GradientDescent(steps=4000, save_every=4000))
+    assert float(read(page, "loss")) == pytest.approx(float(run.dataset.loss[-1]), rel=1e-5)
 
 
 # looks ---------------------------------------------------------------------------------------------------------------
@@ -179,14 +216,11 @@ def test_everything_is_named_and_reachable(visit):
     )
     assert unnamed == []
     reached = set()
-    outlined = (
-        "document.activeElement === document.body || getComputedStyle(document.activeElement).outlineStyle !== 'none'"
-    )
-    for _ in range(110):
+    focused = """((e) => [e.id || e.dataset.probe || e.getAttribute('class'),
+        e === document.body || getComputedStyle(e).outlineStyle !== 'none'])(document.activeElement)"""
+    for _ in range(120):
         page.keyboard.press("Tab")
-        name, focus = page.evaluate(
-            f"[document.activeElement.id || document.activeElement.dataset.probe || document.activeElement.className, {outlined}]"
-        )
+        name, focus = page.evaluate(focused)
         reached.add(name)
         assert focus, name
     assert {"play", "scrub", "preset", "python", "control-omega", "k0", "z1", "next"} <= reached

@@ -119,7 +119,7 @@ def test_zoom_and_hidden_curves_are_shared_by_every_chart_and_by_the_link(visit)
     "fragment",
     [
         "#steps=3000&width=16&seed=7&t=13.3&omega=0.4",
-        "#steps=3000&task=unequal&prior=0.7&t=99",
+        "#steps=3000&task=unequal&prior=0.7&t=99&batch=4&batch_seed=5",
         "#method=three&neurons=20&attention=100&converge=30&t=120",
         "#method=construct&classes=3",
     ],
@@ -128,9 +128,8 @@ def test_zoom_and_hidden_curves_are_shared_by_every_chart_and_by_the_link(visit)
 def test_copy_as_python_reproduces_the_numbers(visit, fragment):
     page = visit(fragment)
     numbers = shown(page)
-    printed = executed(page)
-    assert len(numbers) == 4 if "construct" in fragment else 5
-    assert {name: printed[name] for name in numbers} == numbers
+    assert len(numbers) == (3 if "construct" in fragment else 4)
+    assert executed(page).items() >= numbers.items()
 
 
 def test_files(visit, tmp_path):
@@ -199,7 +198,7 @@ def test_what_breaks_breaks(visit, preset):
     words = "&".join(f"{name}={value}" for name, value in preset["state"].items())
     page = visit(f"#{words}&preset={preset['id']}")
     assert page.inner_text("#preset-shows") == preset["shows"]
-    assert float(read(page, "accuracy")) < 0.99
+    assert float(read(page, "right").rstrip(" %")) < 99
     assert "undecided" in page.inner_text("#samples .tally")
     assert " 0 undecided" not in page.inner_text("#samples .tally")
 
@@ -212,8 +211,8 @@ def test_the_server_adds_what_needs_python(visit, served):
     assert "by the server" in page.inner_text("#status")
     assert page.locator("#switchboard path.mark").count() > 0
     until(page, "document.querySelectorAll('#loss path.line').length === 4")
-    flow = {**shown(page)}
-    assert executed(page) == flow
+    flow = shown(page)
+    assert executed(page).items() >= flow.items()
     assert page.evaluate("location.search") == ""  # the token does not stay in the address
     key = finished(page)
     page.select_option("#control-method", "gd")

@@ -58,10 +58,10 @@ TASKS = {
 # The same for networks: (label, options of the Transformer, without it the paper's). For the page's own engine: the names in
 # static/engine.js.
 NETWORKS = {
-    "paper": ("two heads with a ReLU (the paper)", {}),
-    "shared": ("both heads share one attention", {"shared_attention": True}),
-    "direct": ("scores trained directly, no keys and queries", {"attention": "direct"}),
-    "linear": ("no ReLU: the answer is linear", {"activation": "linear"}),
+    "paper": ("two heads (the paper)", {}),
+    "shared": ("one attention for both", {"shared_attention": True}),
+    "direct": ("scores trained directly", {"attention": "direct"}),
+    "linear": ("no ReLU: linear", {"activation": "linear"}),
 }
 
 

@@ -38,8 +38,10 @@ export function open(config) {
   const cards = buildCards($("stage"), $("views"));
   const clock = new Clock(state);
   const runs = new Runs(state, given ? new Given(given.textContent) : new Local(), config.served ? new Link() : null);
-  const network = new Network(cards.network.body, (probe) => state.set({ probe }));
   const samples = new Samples(cards.samples.body, state);
+  const network = new Network(cards.network.body, {
+    choose: (probe) => state.set({ probe }), turn: (place) => samples.turn(runs.main, place), pull: given ? null : pull,
+  });
   const maps = new Maps(cards);
   const charts = buildCharts(cards, state, clock, runs);
   const painter = new Painter(cards, paint);
@@ -48,6 +50,11 @@ export function open(config) {
   let timer = null;
   const moved = () => { clearTimeout(timer); say(""); timer = setTimeout(() => runs.ask(), QUIET); };
   const released = () => { clearTimeout(timer); say(""); runs.ask(); };
+  function pull(bias, done) {
+    const { least, most, step } = state.table.get("bias");
+    state.set({ bias: Math.min(most, Math.max(least, Number((Math.round(bias / step) * step).toFixed(6)))) });
+    (done ? released : moved)();
+  }
   const story = new Story(state, {
     set: (settings) => { clock.pause(); state.reset(settings); released(); return runs.coming.main !== null; },
     play: (from, to) => { state.set({ t: from }); clock.play(to); },

@@ -9,21 +9,24 @@ const TILE = { width: 46, height: 26, pitch: 33 };
 const HEADS = [{ name: "head +", tone: "plus" }, { name: "head −", tone: "minus" }];
 const GATES = { on: "on", off: "off: silent", sliding: "sliding" };
 const NARROW = 520;
+const MORPH = 350; // ms in which the picture of one sample becomes that of the next
+const DRAGGED = 4; // pixels after which a press is no click any more
+const PER_BIAS = 100; // pixels of a drag that change the bias by 1
 
 export class Network {
-  // choose(probe): something was clicked whose number over time is wanted
-  constructor(body, choose) {
-    Object.assign(this, { body, choose, signature: "" });
+  // choose(probe): something was clicked whose number over time is wanted; turn(place): a token shall become another;
+  // pull(bias, released): a neuron is dragged, null where nothing can be trained again
+  constructor(body, { choose, turn, pull }) {
+    Object.assign(this, { body, choose, turn, pull, shape: "", worn: "" });
   }
 
   // linear: the heads have no ReLU
   show(run, index, atom, bias, probe, linear) {
     const width = Math.floor(this.body.clientWidth);
     if (width < 100) return;
-    const tokens = run.names.tokens[atom];
-    const signature = JSON.stringify([width, tokens, run.names.features]);
-    if (signature !== this.signature) this.build(width, tokens, run.names.features);
-    this.signature = signature;
+    const { features, tokens: { [atom]: tokens } } = run.names;
+    this.fit(width, tokens, features);
+    this.bias = bias;
     const P = run.attention(index, atom);
     const L = tokens.length;
     const top = this.largest(run);
@@ -55,6 +58,31 @@ export class Network {
     for (const [name, parts] of Object.entries(this.buttons)) parts.classList.toggle("chosen", name === probe);
   }
 
+  // The picture for these tokens: built anew only if it has another shape, so that one sample can become another.
+  fit(width, tokens, features) {
+    const kinds = tokens.map(([f]) => features[f][0]);
+    const shape = JSON.stringify([width, kinds]);
+    const worn = JSON.stringify([shape, tokens]);
+    if (worn === this.worn) return;
+    if (shape !== this.shape) this.build(width, kinds);
+    else this.morph();
+    Object.assign(this, { shape, worn });
+    this.names = tokens.map(([f, sign]) => tokenName(features[f], sign));
+    for (const { made, face, place, words } of this.tiles) {
+      put(face, { class: `tile tile-${kinds[place]}${tokens[place][1] < 0 ? " tile-minus" : ""}` });
+      write(face.lastChild, this.names[place]);
+      put(made, { "aria-label": words(this.names[place]) });
+      write(made.firstChild, words(this.names[place]));
+    }
+  }
+
+  // For a moment changes are shown as movements (style.css); not while the clock moves everything anyway.
+  morph() {
+    this.body.classList.add("morph");
+    clearTimeout(this.still);
+    this.still = setTimeout(() => this.body.classList.remove("morph"), MORPH);
+  }
+
   answer(run, atom, F) {
     const label = run.names.labels[atom];
     const verdict = Math.abs(F) < UNDECIDED ? "undecided" : F * label > 0 ? "right" : "wrong";
@@ -74,10 +102,10 @@ export class Network {
     return run.widest.top;
   }
 
-  build(width, tokens, features) {
+  build(width, kinds) {
     const narrow = width < NARROW;
-    const L = tokens.length;
-    this.names = tokens.map(([f, sign]) => tokenName(features[f], sign));
+    const L = kinds.length;
+    this.tiles = [];
     const panel = { width: width - (narrow ? 22 : 118), height: 52 + L * TILE.pitch };
     const gap = 12;
     const height = 2 * panel.height + gap + (narrow ? 112 : 0);
@@ -88,7 +116,7 @@ export class Network {
     this.room = Math.max(15, Math.min(44, 0.065 * panel.width));
     this.zero = this.keys + TILE.width + this.room + 8;
     const centre = panel.width - 44;
-    this.heads = HEADS.map((head, h) => this.panel(sheet, head, h, h * (panel.height + gap), panel, centre, { tokens, features }));
+    this.heads = HEADS.map((head, h) => this.panel(sheet, head, h, h * (panel.height + gap), panel, centre, kinds));
     const out = narrow ? { x: width / 2 - 55, y: 2 * panel.height + gap + 12 } : { x: width - 108, y: panel.height + gap / 2 - 46 };
     this.heads.forEach(({ middle, out: wire }, h) => {
       const edge = width - 12 + 8 * h;
@@ -99,8 +127,8 @@ export class Network {
     this.body.replaceChildren(sheet);
   }
 
-  panel(sheet, { name, tone }, h, top, panel, centre, { tokens, features }) {
-    const L = tokens.length;
+  panel(sheet, { name, tone }, h, top, panel, centre, kinds) {
+    const L = kinds.length;
     const y = (i) => top + 44 + i * TILE.pitch + TILE.height / 2;
     const middle = y((L - 1) / 2) + 8; // of the neuron; what it adds up stands above it
     const out = svg("path", { class: "wire" });
@@ -113,14 +141,19 @@ export class Network {
       for (let q = 0; q < L; q += 1) {
         const title = svg("title");
         const [from, to] = [6 + TILE.width, this.keys];
-        const line = svg("path", { class: `look tone-${features[tokens[k][0]][0]}`, d: `M${from} ${y(q)}C${(from + to) / 2} ${y(q)} ${(from + to) / 2} ${y(k)} ${to} ${y(k)}` }, title);
+        const line = svg("path", { class: `look tone-${kinds[k]}`, d: `M${from} ${y(q)}C${(from + to) / 2} ${y(q)} ${(from + to) / 2} ${y(k)} ${to} ${y(k)}` }, title);
         lines.push(line);
         titles.push(title);
         sheet.append(line);
       }
     }
-    const values = tokens.map(([f, sign], k) => {
-      sheet.append(tile(6, y(k), features[f], sign), this.button(`k${k}`, `${this.names[k]}: how much it is looked at, over time`, tile(this.keys, y(k), features[f], sign)));
+    const values = kinds.map((kind, k) => {
+      const [asks, key] = [6, this.keys].map((x) => tile(x, y(k), kind));
+      const turning = pressable("", () => this.turn(k), asks);
+      const looked = this.button(`k${k}`, "", key);
+      this.tiles.push({ made: turning, face: asks, place: k, words: (name) => `${name}: click for ${kind === "c" ? "the next identifier" : "the other sign"}` });
+      this.tiles.push({ made: looked, face: key, place: k, words: (name) => `${name}: how much it is looked at, over time` });
+      sheet.append(turning, looked);
       const bar = svg("rect", { class: "value", y: y(k) - 8, height: 16 });
       const label = text(this.zero + this.room + 5, y(k) + 4, "", "number", "start");
       sheet.append(svg("line", { class: "axis", x1: this.zero, x2: this.zero, y1: y(k) - 11, y2: y(k) + 11 }), bar, label);
@@ -131,7 +164,8 @@ export class Network {
     const bias = text(centre, middle - 44, "", "hint");
     const sum = text(centre, middle - 30, "", "hint");
     const gate = text(centre, middle + 38, "", "hint gate");
-    sheet.append(this.button(`z${h}`, `neuron of ${name}: its input z over time`, neuron, z), bias, sum, gate);
+    const words = `neuron of ${name}: its input z over time${this.pull ? "; drag it up or down to change the bias" : ""}`;
+    sheet.append(this.dragged(this.button(`z${h}`, words, neuron, z)), bias, sum, gate);
     return { lines, titles, values, neuron, z, bias, sum, gate, out, middle };
   }
 
@@ -144,21 +178,46 @@ export class Network {
     sheet.append(this.button("m0", "the answer: its margin over time", this.box, this.said, this.F), this.label, this.margin);
   }
 
-  // Something to click: by mouse, finger or keyboard. The same token is a key in both heads: one of them is enough to be told.
+  // Something whose number over time a click shows. The same token is a key in both heads: one of them is enough to be told.
   button(probe, words, ...parts) {
-    const made = svg("g", { class: "button-g", role: "button", tabindex: 0, "aria-label": words, "data-probe": probe }, svg("title", {}, words), ...parts);
-    made.addEventListener("click", () => this.choose(probe));
-    made.addEventListener("keydown", (event) => {
-      if (event.key === "Enter" || event.key === " ") { event.preventDefault(); event.stopPropagation(); this.choose(probe); }
-    });
+    const made = pressable(words, () => this.choose(probe), ...parts);
+    put(made, { "data-probe": probe });
     this.buttons[probe] ??= made;
+    return made;
+  }
+
+  // A neuron that is dragged up or down changes the bias, which both share; pressed without a move it stays a button.
+  dragged(made) {
+    if (!this.pull) return made;
+    let [from, far] = [null, false];
+    const follow = (done) => ({ clientY }) => {
+      if (!from) return;
+      far ||= Math.abs(clientY - from.y) > DRAGGED;
+      if (far) this.pull(from.bias + (from.y - clientY) / PER_BIAS, done);
+      if (done) from = null;
+    };
+    made.classList.add("pullable");
+    made.addEventListener("pointerdown", (event) => {
+      [from, far] = [{ y: event.clientY, bias: this.bias }, false];
+      made.setPointerCapture(event.pointerId);
+    });
+    made.addEventListener("pointermove", follow(false));
+    for (const end of ["pointerup", "pointercancel"]) made.addEventListener(end, follow(true));
+    made.addEventListener("click", (event) => { if (far) event.stopImmediatePropagation(); }, true);
     return made;
   }
 }
 
-function tile(x, y, feature, sign) {
-  const look = `tile tile-${feature[0]}${sign < 0 ? " tile-minus" : ""}`;
-  return svg("g", { class: look },
-    svg("rect", { x, y: y - TILE.height / 2, width: TILE.width, height: TILE.height, rx: feature[0] === "c" ? 4 : 13 }),
-    text(x + TILE.width / 2, y + 4.5, tokenName(feature, sign)));
+// By mouse, finger or keyboard.
+function pressable(words, act, ...parts) {
+  const made = svg("g", { class: "button-g", role: "button", tabindex: 0, "aria-label": words }, svg("title", {}, words), ...parts);
+  made.addEventListener("click", act);
+  made.addEventListener("keydown", (event) => {
+    if (event.key === "Enter" || event.key === " ") { event.preventDefault(); event.stopPropagation(); act(); }
+  });
+  return made;
+}
+
+function tile(x, y, kind) {
+  return svg("g", {}, svg("rect", { x, y: y - TILE.height / 2, width: TILE.width, height: TILE.height, rx: kind === "c" ? 4 : 13 }), text(x + TILE.width / 2, y + 4.5, ""));
 }

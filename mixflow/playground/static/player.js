@@ -2,10 +2,10 @@
 
 import { $, element, number, write } from "./draw.js";
 
-const READ = { time: "time", loss: "loss", easy: "loss_easy", hard: "loss_hard", accuracy: "accuracy" };
+const READ = { time: "time", loss: "loss", easy: "loss_easy", hard: "loss_hard" };
 
 export function wirePlayer(state, clock) {
-  for (const name of [...Object.keys(READ), "stage"]) {
+  for (const name of [...Object.keys(READ), "right", "stage"]) {
     $("readout").append(element("div", {}, element("dt", {}, name), element("dd", { id: `read-${name}` }, "–")));
   }
   for (const [value, label] of Object.entries(state.table.get("speed").choices)) $("speed").append(element("option", { value }, label));
@@ -43,6 +43,7 @@ export function showTime(run, clock) {
   for (const [name, series] of Object.entries(READ)) {
     write($(`read-${name}`), run.still && name === "time" ? "–" : number(run.at(series, index), 6));
   }
+  write($("read-right"), `${number(100 * run.right(index), 3)} %`);
   write($("read-stage"), run.stageAt(time)?.name ?? "–");
   document.documentElement.dataset.index = index;
 }

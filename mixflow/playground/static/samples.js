@@ -14,6 +14,15 @@ export class Samples {
     return Math.min(this.state.get("sample"), run.names.atoms.length - 1);
   }
 
+  // The sample in which this token of the chosen one is another: a signal with the other sign, or the next identifier.
+  turn(run, place) {
+    const { tokens, features } = run.names;
+    const K = features.filter((name) => name[0] === "c").length;
+    const word = (list) => list.map(String).sort().join(); // the order of tokens means nothing
+    const wanted = word(tokens[this.chosen(run)].map(([f, sign], i) => (i !== place ? [f, sign] : f < K ? [(f + 1) % K, sign] : [f, -sign])));
+    this.state.set({ sample: tokens.findIndex((list) => word(list) === wanted) });
+  }
+
   show(run, index) {
     const signature = run.names.atoms.join();
     if (signature !== this.signature) this.build(run);
@@ -46,7 +55,7 @@ export class Samples {
       return { tile, mark };
     });
     const longest = Math.max(...tokens.map((list) => list.length));
-    grid.style.gridTemplateColumns = `repeat(auto-fill, minmax(${few ? 108 + 37 * longest : 72 + 24 * longest}px, 1fr))`;
+    grid.style.gridTemplateColumns = `repeat(auto-fill, minmax(${few ? 100 + 37 * longest : 72 + 24 * longest}px, 1fr))`;
     this.body.replaceChildren(this.sum, grid);
   }
 }

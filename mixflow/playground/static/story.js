@@ -18,7 +18,7 @@ const STEPS = [
     title: "Averaging fails", set: { sample: HARD, method: "three", neurons: 1000, attention: 1, converge: 1 }, to: (run) => run.stage("neurons").end,
     say: () => "Here attention is frozen: every token looks at all tokens alike, so the network can only add the signals up. Watch the tiles: half of them come right, half never do.",
     ask: "Which samples can it not decide, and why?",
-    tell: (run) => `Those whose signals disagree: +1 − 1 = 0, whatever the identifier says. They are the hard samples; those whose signals agree are easy, a plain vote is enough. The loss stops at ${number(run.at("loss", run.nearest(run.stage("neurons").end)), 3)}: undecided on half of the samples (½ ln 2).`,
+    tell: (run) => `Those whose signals disagree: +1 − 1 = 0, whatever the identifier says. Such samples are called hard: a plain vote of the signals does not give the answer, only the identifier can. Where the signals agree a vote is enough; those are easy. The loss stops at ${number(run.at("loss", run.nearest(run.stage("neurons").end)), 3)}: undecided on half of the samples (½ ln 2).`,
   },
   {
     title: "Neurons learn", set: { sample: HARD, probe: "w0" }, to: (run) => 1.6 * (run.stage("neurons")?.end ?? 12),
@@ -28,15 +28,15 @@ const STEPS = [
   },
   {
     title: "Attention finds the pair", set: { sample: HARD, probe: "k0" }, from: (run) => run.stage("neurons")?.end ?? 0, to: (run) => 1.5 * (run.stage("attention")?.end ?? 300),
-    say: () => "The loss waits on a plateau, as if nothing happened. But the lines begin to part: a signal looks at its own identifier or away from it, and at the other one just the other way round.",
-    ask: "Click another hard sample: who looks at the identifier in head +, who in head −?",
-    tell: (run) => `In head +, the identifier is worth a lot. Its own signal looks at it if it is +, and looks away if it is −; the other signal does the opposite, so that its vote cancels. Head − mirrors this. So attention has learned which identifier belongs to which signal; at t ≈ ${number(run.stage("attention")?.end ?? NaN, 3)} half of the hard samples' loss is gone.`,
+    say: () => "The loss waits on a plateau, as if nothing happened. But the lines begin to part: a signal begins to treat its own identifier in one way, and the other identifier in the opposite way.",
+    ask: "Click another hard sample, or a token on the left to change it: who looks at the identifier in head +, who in head −?",
+    tell: (run) => `Attention has learned who belongs to whom: c1 and v1, c2 and v2. In head + the identifier is worth a lot, so a look at it is a vote for +. Its own signal looks at it if it is +, and looks away if it is −; the other signal does the opposite, so that its vote cancels. Head − mirrors this. At t ≈ ${number(run.stage("attention")?.end ?? NaN, 3)} half of the hard samples' loss is gone.`,
   },
   {
     title: "It converges", set: { sample: HARD }, from: (run) => run.stage("attention")?.end ?? 0,
     say: () => "All samples are right, and every margin goes on growing: the loss falls to zero like 1/t.",
     ask: "What is different with three pairs (K = 3)?", button: ["Show me three pairs", { classes: 3, steps: 40000, sample: HARD_OF_THREE }],
-    tell: (run) => `The same three stages, only longer: more identifiers and signals must find each other${run.names.features.filter((f) => f[0] === "c").length === 3 ? `, here until t ≈ ${number(run.stage("attention")?.end ?? NaN, 3)}` : ""}. And with three votes there is always a majority, so a hard sample is not undecided at first but wrong: the network is outvoted by signals that do not count.`,
+    tell: (run) => `The same three stages, only longer: more identifiers and signals must find each other${run.names.features.filter((f) => f[0] === "c").length === 3 ? `, here until t ≈ ${number(run.stage("attention")?.end ?? NaN, 3)}` : ""}. And with three votes there is always a majority, so a hard sample is not undecided at first but wrong: its own signal is outvoted by two that do not count. Hard are one in four, not one in two.`,
   },
 ];
 

@@ -3,7 +3,7 @@
 import { $, element } from "./draw.js";
 import { script } from "./script.js";
 
-const KEPT = ["fill", "fill-opacity", "stroke", "stroke-width", "stroke-dasharray", "stroke-opacity", "opacity", "font-size", "font-weight", "text-anchor", "visibility"];
+const KEPT = ["fill", "fill-opacity", "stroke", "stroke-width", "stroke-dasharray", "stroke-opacity", "opacity", "font-size", "font-weight", "text-anchor", "visibility", "paint-order"];
 
 export function addTools(cards) {
   for (const [id, { body, tools, card }] of Object.entries(cards)) {

@@ -74,6 +74,13 @@ export class Trajectory {
     return Math.abs(margin) < UNDECIDED ? "undecided" : margin > 0 ? "right" : "wrong";
   }
 
+  // The share of samples that are answered rightly.
+  right(time) {
+    const { weights } = this.names;
+    const sum = weights.reduce((total, weight, atom) => total + (this.verdict(time, atom) === "right" ? weight : 0), 0);
+    return sum / weights.reduce((a, b) => a + b, 0);
+  }
+
   // Attention inside one sample: (2, key, query) flat; the softmax over keys of the scores of its tokens.
   attention(time, atom) {
     const tokens = this.names.tokens[atom];

@@ -4,7 +4,7 @@ import { element } from "./draw.js";
 
 export const VIEWS = [
   { id: "network", title: "The network on one sample", stage: true,
-    sentence: "Every token asks every token; a line is as thick as the attention. Each of the two heads multiplies what is looked at by what it is worth to it, adds its bias, and speaks only if the sum z is above 0. Head + votes for +, head − for −. Click a token, a head name, a neuron or the answer to see its number over time." },
+    sentence: "Every token asks every token; a line is as thick as the attention. Each of the two heads multiplies what is looked at by what it is worth to it, adds its bias, and speaks only if the sum z is above 0. Head + votes for +, head − for −. Click a token that asks to change it; a token that is looked at, a head name, a neuron or the answer to see its number over time. Drag a neuron up or down to change the bias." },
   { id: "samples", title: "All samples", stage: true,
     sentence: "Every sample there is. Easy: a plain vote of the signals gives the label. Hard: it does not; only the identifier helps. ✓ right, ✗ wrong, ? undecided (the two heads say the same). Click one to see the network on it." },
   { id: "loss", title: "Loss", stage: true,
