@@ -37,6 +37,7 @@ def test_the_papers_network_as_a_read_out(method):
     twin = mf.Network(difference, READS, neurons=inputs)
     own, paper = (mf.train(COHERENT, network, method) for network in (twin, READS))
     assert own.dataset.attrs["model"] == "gram"
+    assert "width 5, " in repr(own)
     assert own.dataset.z.dims == ("time", "head", "atom")
     for name in ("w", "A", "z", "loss"):
         np.testing.assert_allclose(own.dataset[name], paper.dataset[name], rtol=0, atol=1e-12)

@@ -10,7 +10,7 @@ import xarray as xr
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import mixflow
+import mixflow as mf
 from mixflow.engines import forward
 from mixflow.errors import SpecError
 from mixflow.measure import observables
@@ -191,7 +191,7 @@ def test_dead_neurons_never_move():
 
 def test_a_step_far_too_large_is_no_staged_run():
     """After it w stands still bit for bit while scores creep by 1e-21: saturated, not trained one after the other."""
-    stages = mixflow.train(PAPER, Transformer(), GradientDescent(learning_rate=1000, steps=300)).stages
+    stages = mf.train(PAPER, Transformer(), GradientDescent(learning_rate=1000, steps=300)).stages
     assert [stage.found for stage in stages] == [True, False, False]
     assert stages[1].evidence["reason"] == "the attention never moved"
 
@@ -277,7 +277,7 @@ def test_sectors_give_the_same_stages():
 def test_eight_classes_are_read_from_sectors_and_stall_with_one_kind_of_sample_wrong():
     """At t = 30000 the loss of K = 8 sits on a second plateau: 1 sample in 128 is wrong, its margin near −2."""
     method = GradientDescent(learning_rate=0.5, steps=60_000, save_every=150)
-    data = mixflow.train(Mixture(8), Transformer(), method).dataset
+    data = mf.train(Mixture(8), Transformer(), method).dataset
     assert "A" not in data
     neurons, attention, convergence = detect(data)
     assert neurons.end == attention.start == pytest.approx(108.4, rel=0.02)
@@ -286,6 +286,16 @@ def test_eight_classes_are_read_from_sectors_and_stall_with_one_kind_of_sample_w
     assert "stalls" in convergence.evidence["reason"]
     assert "a sample is still wrong" in convergence.evidence["reason"]
     assert data.accuracy[-1] == pytest.approx(127 / 128)
+
+
+@pytest.mark.parametrize("method", [mf.GradientDescent(0.1, 3000, save_every=20), mf.GradientFlow(until=300.0)])
+def test_a_linear_network_has_no_neuron_that_switches_off(method):
+    """Its z passes 0 without a kink, so the neurons' stage ends where a score has moved by 1, or has not ended."""
+    run = mf.train(mf.Mixture(2), mf.Transformer(omega=0.3, bias=0.5, width=16, seed=1, activation="linear"), method)
+    assert run.dataset.z.min() < 0
+    assert run.stages[0].evidence["switch_off"] is None
+    relu = mf.train(mf.Mixture(2), mf.Transformer(omega=0.3, bias=0.5, width=16, seed=1), method)
+    assert relu.stages[0].evidence["switch_off"] is not None
 
 
 def test_interval_over_seeds():

@@ -13,7 +13,7 @@ events of the mechanism itself:
 
     T1  the first neuron switches off. Until then the network is linear in its neurons and the attention cannot learn
         which identifier belongs to which signal; the contrast grows only from there. (At a bias so large that no neuron
-        switches off in time: where an attention score has moved by 1.)
+        switches off in time, or that no neuron can because the network is linear: where an attention score has moved by 1.)
     T2  the loss of the hard samples has fallen to half of its plateau, the middle of its steep fall: what moves there
         is the attention, and a level crossed steeply hardly depends on saves or noise.
 
@@ -122,7 +122,7 @@ def detect(run: Any, known: Any = None) -> list[Stage]:
         return [_none(name, "the run has fewer than two saves") for name in NAMES]
     moved_w, moved_A = _moved(run.w), _moved(run.A, least=MOVED)
     if not moved_w.any():
-        off = ", every one is off from the start: take bias > 0" if (run.z[0] <= 0).all() else ""
+        off = ", every one is off from the start: take bias > 0" if run.gates and (run.z[0] <= 0).all() else ""
         return [_none(name, f"the neurons never moved{off}") for name in NAMES]
     if not moved_A.any():
         return _frozen_attention(run, known)

@@ -23,7 +23,9 @@ def rises(run, series, between):
 
 
 def neuron_off(run):
-    """When the first neuron switches off."""
+    """When the first neuron switches off; None for neurons that cannot."""
+    if not run.gates:
+        return None
 
     def beyond(r):
         return TOUCH - np.nanmin(r.z, axis=1)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import lru_cache, partial
@@ -37,6 +38,7 @@ class Trajectory:
     margin     (T, ...) y·F of every atom (or atom type), only shown as evidence
     least      what was taken off the losses, by name; empty where they are as they were
     at         of a flow: at(times (k,)) -> the Trajectory there, on the solver's dense output; None where only saves are known
+    gates      whether a neuron is off at z ≤ 0; those of a linear network never are
     exact_from the time from which `at` knows: a run that goes on knows its past by its saves
     """
 
@@ -50,6 +52,7 @@ class Trajectory:
     margin: np.ndarray
     least: dict = field(default_factory=dict)
     at: Callable | None = None
+    gates: bool = True
     exact_from: float = 0.0
 
     def __post_init__(self):
@@ -80,7 +83,7 @@ class Trajectory:
     def after(self, past: Trajectory) -> Trajectory:
         """This flow with the saves of the run whose end it goes on from."""
         joined = {name: np.concatenate([getattr(past, name)[:-1], getattr(self, name)]) for name in ARRAYS}
-        return Trajectory(**joined, least=self.least, at=self.at, exact_from=self.time[0])
+        return Trajectory(**joined, least=self.least, at=self.at, gates=self.gates, exact_from=self.time[0])
 
     @classmethod
     def from_dataset(cls, dataset: xarray.Dataset) -> Trajectory:
@@ -101,30 +104,34 @@ class Trajectory:
         classes = (
             dataset.sizes["atom_type"] // 2 if sectors else None
         )  # a type is a label and how many other signs are +
-        return cls.of(series | {"time": dataset["time"].values}, classes=classes, floor=floor)
+        spec = json.loads(dataset.attrs.get("spec", "{}"))
+        gates = spec.get("transformer", {}).get("activation") != "linear"
+        return cls.of(series | {"time": dataset["time"].values}, classes=classes, floor=floor, gates=gates)
 
     @classmethod
-    def of(cls, series: History, *, classes: int | None = None, floor: Any = None) -> Trajectory:
+    def of(cls, series: History, *, classes: int | None = None, floor: Any = None, gates: bool = True) -> Trajectory:
         """What an engine measures, {variable: (T, ...)}.
 
         classes  how many, where w and A are given by sector
         floor    least loss, probability and hardness (n,) of every atom, where equal samples have different labels
+        gates    whether neurons are off at z ≤ 0
         """
         chosen = {name: series[name] for name in ("time", *SERIES)}
         if floor is not None:  # what is learned is above it
             least, weight, hard = floor
             chosen = above_least(chosen, least, weight, hard.astype(bool))
         if "A" in series:
-            return cls(**chosen, w=series["w"], A=series["A"])
-        A = series["A_sector"]
-        return cls.from_sectors(classes=classes, common=A[:, 0], contrast=A[:, 1], w=series["w_sector"], **chosen)
+            return cls(**chosen, w=series["w"], A=series["A"], gates=gates)
+        A, rest = series["A_sector"], {"w": series["w_sector"], "gates": gates}
+        return cls.from_sectors(classes=classes, common=A[:, 0], contrast=A[:, 1], **rest, **chosen)
 
     @classmethod
     def measured(cls, engine: Engine) -> Callable[[History], Trajectory]:
         """`of` for what this engine measures: a function of the series."""
         labels = engine.coordinates()
         floor = [labels[name][1] for name in FLOOR] if "least_loss" in labels else None
-        return partial(cls.of, classes=getattr(engine.task, "classes", None), floor=floor)
+        gates = getattr(engine.network, "activation", None) != "linear"
+        return partial(cls.of, classes=getattr(engine.task, "classes", None), floor=floor, gates=gates)
 
     @classmethod
     def of_flow(cls, engine: Engine, network: AnyNetwork, outcome: Any) -> Trajectory | None:

@@ -59,9 +59,13 @@ class Run:
 
     def __repr__(self):
         d, spec = self.dataset, self.spec
-        width = spec["transformer"].get("width", "unknown")  # a network of the user's own need not have one
+        network = spec["transformer"]
+        who = network.get("transformer", network).get(
+            "width"
+        )  # a read-out's Transformer; a Network of one's own has none
+        who = network["name"] if who is None and "name" in network else f"width {who}"
         return (
-            f"<mixflow run: {spec['task']['kind']}, width {width}, {spec['method']['kind']} on {d.attrs['model']}, "
+            f"<mixflow run: {spec['task']['kind']}, {who}, {spec['method']['kind']} on {d.attrs['model']}, "
             f"t = {float(d.time[-1]):g}, loss {float(d.loss[-1]):.6g}>"
         )
 
