@@ -15,14 +15,15 @@ assert_type(mf.GradientFlow(until=20.0), mf.GradientFlow)
 assert_type(mf.__version__, str)
 
 
-run = mf.train(task, network, mf.GradientDescent(steps=10))
-assert_type(run, mf.Run)
-assert_type(run.extend(10), mf.Run)
-assert_type(run.weights(), dict[str, np.ndarray])
-assert_type(mf.train_many(task, [network], progress=True), mf.Runs)
-assert_type(mf.prove(task, network).loss(1.0), tuple[float, float])
-assert_type(mf.measure.mean_interval([1.0, 2.0]), tuple[float, float, float])
-assert_type(mf.Mixture().sample(10, 0), mf.Sample)
+def calls() -> None:
+    run = mf.train(task, network, mf.GradientDescent(steps=10))
+    assert_type(run, mf.Run)
+    assert_type(run.extend(10), mf.Run)
+    assert_type(run.weights(), dict[str, np.ndarray])
+    assert_type(mf.train_many(task, [network], progress=True), mf.Runs)
+    assert_type(mf.prove(task, network).loss(1.0), tuple[float, float])
+    assert_type(mf.measure.mean_interval([1.0, 2.0]), tuple[float, float, float])
+    assert_type(mf.Mixture().sample(10, 0), mf.Sample)
 
 
 def names(run: mf.Run) -> list[str]:
