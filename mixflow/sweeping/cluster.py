@@ -6,12 +6,14 @@ import json
 import logging
 import os
 import pathlib
+import pkgutil
 import warnings
 from dataclasses import dataclass
 from importlib import metadata
 
 from ..checks import whole, word
 from ..errors import MixflowError, SpecError
+from .work import attempt
 
 REACH_SECONDS = 5  # how long to knock at a scheduler before saying that it does not answer
 MOST_WORKERS = 1024  # processes of one machine
@@ -80,11 +82,11 @@ def connected(place):
 
 def _started(place, attempts=3):
     """The local processes; a worker that is killed while it starts takes the whole start with it, so start again."""
-    for attempt in range(attempts):
+    for left in reversed(range(attempts)):
         try:
             return _local(place)
         except (RuntimeError, OSError) as error:
-            if attempt + 1 == attempts:
+            if not left:
                 why = (str(error).strip().splitlines() or [type(error).__name__])[0]
                 raise MixflowError(
                     f"the local processes do not start ({why}); free some memory or ask for fewer with --workers."
@@ -200,4 +202,10 @@ def check_versions(client):
         if there != here:
             raise SpecError(
                 f"the worker {worker} has mixflow {there}, this client has {here}: install the same version on both."
+            )
+    # A worker that cannot import what it is sent would be started again and again, and the sweep would wait for ever.
+    for worker, found in client.run(pkgutil.resolve_name, f"{attempt.__module__}:attempt", on_error="return").items():
+        if isinstance(found, BaseException):
+            raise SpecError(
+                f"the worker {worker} cannot import mixflow ({type(found).__name__}: {found}): install it anew there."
             )
