@@ -279,15 +279,20 @@ def program(words, **settings):
 
 
 @pytest.mark.parametrize(
-    ("out", "err", "code"), [("/dev/full", None, 2), (None, "/dev/full", 0), ("/dev/full", "/dev/full", 2)]
+    ("command", "out", "err", "code"),
+    [
+        ("construct", "/dev/full", None, 2),
+        ("construct", None, "/dev/full", 0),
+        ("train --steps 5", "/dev/full", "/dev/full", 2),
+    ],
 )
-def test_output_that_cannot_be_written_is_no_traceback(out, err, code):
+def test_output_that_cannot_be_written_is_no_traceback(command, out, err, code):
     streams = {"stdout": out, "stderr": err}
     with contextlib.ExitStack() as stack:
         opened = {
             name: stack.enter_context(open(path, "w")) if path else subprocess.PIPE for name, path in streams.items()
         }
-        process = program(["train", "--steps", "5"], **opened)
+        process = program(command.split(), **opened)
         said = "".join(text or "" for text in process.communicate(timeout=60))
     assert process.returncode == code
     assert "Traceback" not in said
