@@ -1,6 +1,7 @@
 """Tasks by their definition, atom by atom: priors, labels, hardness, samples, least losses, and what variants change."""
 
 import itertools
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -80,6 +81,8 @@ def test_the_least_loss_of_samples_with_several_labels():
     assert found.label == pytest.approx([0.75, 0.75, 0.25, 1, 0])
     assert found.likeliest.tolist() == [True, True, False, True, False]
     assert found.evenly == pytest.approx([0.125, 0.25, 0.125, 0.5, 0])
+    costs = Samples(replace(task, labels=[1, 1, -1, 1, 1], loss="exponential")).least_loss
+    assert costs == pytest.approx([np.sqrt(0.75), np.sqrt(0.75), np.sqrt(0.75), 0, 0])  # 2 √(¾ · ¼), at F = ½ log 3
 
 
 def test_variants_by_their_definition():

@@ -54,7 +54,8 @@ class Samples:
     def least_loss(self) -> Array:
         """(n,) the least mean loss that any answer reaches on the atom's sample.
 
-        The entropy of its labels, for logistic and softmax loss; half their variance, for squared loss.
+        The entropy of its labels, for logistic and softmax loss; 2√(pq) for exponential loss of labels with probabilities p
+        and q; half their variance, for squared loss.
         """
 
         def sum_up(x):
@@ -63,6 +64,9 @@ class Samples:
         if self.task.loss == "squared":
             y = self.task.labels
             least = (sum_up(self.share * y**2) - sum_up(self.share * y) ** 2) / 2
+        elif self.task.loss == "exponential":
+            p = sum_up(self.share * (self.task.labels > 0))
+            least = 2 * np.sqrt(p * (1 - p))
         else:
             least = -sum_up(self.share * np.log(self.label, where=self.label > 0, out=np.zeros_like(self.label)))
         return np.where(least > TINY, least, 0.0)  # what is less is rounding
