@@ -86,8 +86,11 @@ def firefox(path, profile):
     words = [path, "--headless", "--no-remote", "--profile", str(profile), "--remote-debugging-port", "0"]
     process = subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
     try:
+        slow = threading.Timer(90, process.kill)  # reading its lines has no limit of its own
+        slow.start()
         found = next(filter(None, (re.search(r"ws://[\d.:]+", line) for line in process.stderr)), None)
-        assert found, f"{path} ended before it listened"
+        slow.cancel()
+        assert found, f"{path} did not listen within 90 s"
         threading.Thread(target=process.stderr.read, daemon=True).start()  # a full pipe would stop it
         with connect(f"{found[0]}/session", max_size=None, proxy=None) as socket:
             yield Firefox(socket)

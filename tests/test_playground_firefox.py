@@ -1,11 +1,12 @@
 """The exported page in Debian's Firefox, from disk and with nothing else to reach: the engine, the story, what is taken away."""
 
+import json
+
 import numpy as np
 import pytest
 from firefox import find_firefox, firefox
-from test_playground_engine import library
+from test_playground_engine import library, whole
 
-from mixflow.playground.controls import CONTROLS
 from mixflow.playground.page import exported
 
 # Trains in a worker of the page's own and resolves with the series of the loss and the margins.
@@ -66,8 +67,7 @@ def test_the_engine_equals_the_library(fox):
     assert fox.said == ["heard"]  # so an empty list means something below
     fox.said.clear()
     asked = {"width": "16", "seed": 7, "task": "unequal", "batch": "4", "batch_seed": 3, "steps": 2000}
-    controls = {name: asked.get(name, control.default) for name, control in CONTROLS.items()}
-    mine = fox.evaluate(TRAIN.replace("CONTROLS", repr(controls).replace("True", "true").replace("False", "false")))
+    mine = fox.evaluate(TRAIN.replace("CONTROLS", json.dumps(whole(asked))))
     data = library(**asked).dataset
     rows = [mine["time"].index(t) for t in data.time.values]
     assert np.array(mine["loss"])[rows] == pytest.approx(data.loss.values, abs=1e-10)

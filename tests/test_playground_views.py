@@ -120,7 +120,7 @@ def test_zoom_and_hidden_curves_are_shared_by_every_chart_and_by_the_link(visit)
     [
         "#steps=3000&width=16&seed=7&t=13.3&omega=0.4",
         "#steps=3000&task=unequal&prior=0.7&t=99&batch=4&batch_seed=5",
-        "#method=three&neurons=20&attention=100&converge=30&t=120",
+        "#method=three&neurons=20&attention=100&converge=30&t=120&loss=exponential&network=sum&learning_rate=0.05",
         "#method=construct&classes=3",
     ],
     ids=["finite", "unequal", "three", "construct"],

@@ -3,7 +3,7 @@
 from dataclasses import asdict, dataclass
 
 from ..errors import SpecError
-from .recipes import CONSTRUCTIONS, METHODS, NETWORKS, TASKS, TRAINED, labels
+from .recipes import CONSTRUCTIONS, LOSSES, METHODS, NETWORKS, TASKS, TRAINED, labels
 
 MOST_STEPS = 500_000
 
@@ -91,6 +91,10 @@ _TABLE = (
     Control(
         "network", "network", "choice", "paper", choices=labels(NETWORKS), only=_TRAINED,
         help="The paper's transformer, or one in which a part of it is missing: what does it need?",
+    ),
+    Control(
+        "loss", "loss", "choice", "logistic", choices=labels(LOSSES), only=_TRAINED,
+        help="What a margin costs: log(1 + e^−margin), or e^−margin, which pushes harder where the answer is wrong.",
     ),
     Control(
         "width", "width m", "choice", "inf", choices=WIDTHS, only=_TRAINED,

@@ -1,6 +1,7 @@
 """From control values to the library's objects: a row for each task and method."""
 
 import math
+from dataclasses import replace
 
 from ..methods import GradientDescent, GradientFlow, ThreeStage
 from ..networks.construct import construct
@@ -53,6 +54,15 @@ TASKS = {
 }
 
 
+LOSSES = {"logistic": ("logistic (the paper)",), "exponential": ("exponential",)}
+
+
+def task(c):
+    """The task of these controls, with their loss."""
+    found = TASKS[c["task"]][2](c)
+    return found if c["loss"] == "logistic" else replace(found.population(), loss=c["loss"])
+
+
 # networks ------------------------------------------------------------------------------------------------------------
 
 # The same for networks: (label, options of the Transformer, without it the paper's). For the page's own engine: the names in
@@ -62,6 +72,7 @@ NETWORKS = {
     "shared": ("one attention for both", {"shared_attention": True}),
     "direct": ("scores trained directly", {"attention": "direct"}),
     "linear": ("no ReLU: linear", {"activation": "linear"}),
+    "sum": ("queries added, not averaged", {"queries": "sum"}),
 }
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from ..errors import SpecError
 from ..networks.transformer import Transformer
 from .controls import CONTROLS, MOST_STEPS
-from .recipes import CONSTRUCTIONS, METHODS, NETWORKS, TASKS
+from .recipes import CONSTRUCTIONS, METHODS, NETWORKS, TASKS, task
 
 # Most K where all K·2^K samples are followed one by one, and where the flow follows them by type: until they have learned,
 # K = 20 takes some seconds with its certificate, K = 30 a minute, K = 50 five.
@@ -44,13 +44,14 @@ class Request:
             "at finite width": c["width"] != "inf",
             "with this task": c["task"] != "plain",
             "with this network": c["network"] != "paper",
+            "with this loss": c["loss"] != "logistic",
             "with minibatches": c.get("batch", "all") != "all",
         }
         why = next((words for words, holds in listed.items() if holds), None)
         if why and most < K:
             raise SpecError(
                 f"K = {K} {why} follows {K}·2^{K} samples one by one, too slow for a page with this method: "
-                f"take K ≤ {most}, or the paper's task and network at infinite width on all samples."
+                f"take K ≤ {most}, or the paper's task, network and loss at infinite width on all samples."
             )
         if c["method"] == "flow" and K > FLOW_CLASSES:
             raise SpecError(
@@ -81,4 +82,4 @@ class Request:
         width = math.inf if c["width"] == "inf" else int(c["width"])
         options = {name: c[name] for name in ("omega", "bias", "tie_values", "seed") if name in c}
         network = Transformer(width=width, **options, **NETWORKS[c["network"]][1])
-        return TASKS[c["task"]][2](c), network, METHODS[c["method"]][1](c)
+        return task(c), network, METHODS[c["method"]][1](c)

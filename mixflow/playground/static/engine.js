@@ -7,7 +7,7 @@ const HEAD = [1, -1]; // the signs with which the heads enter the answer
 
 // The Gram state of a listed task: w (2, F), A, G_K, G_Q (2, F, F), each a flat array; index (h·F + key)·F + query.
 export class Gram {
-  // network: "paper", or what differs from it: "shared" (one attention for both heads), "direct" (A itself is trained), "linear" (no ReLU)
+  // network: "paper", or what differs from it: "shared" (one attention for both heads), "direct" (A itself is trained), "linear" (no ReLU), "sum" (queries are added up, not averaged)
   constructor(task, { network, width, omega, bias, seed, tie_values: tied }) {
     const F = task.features.length;
     Object.assign(this, { task, F, bias, tied, shared: network === "shared", direct: network === "direct", linear: network === "linear" });
@@ -20,7 +20,7 @@ export class Gram {
     } else {
       this.drawn(Number(width), omega, seed);
     }
-    this.tokens = task.atoms.map(({ tokens }) => ({ feature: tokens.map(([f]) => f), sign: tokens.map(([, s]) => s), length: tokens.length }));
+    this.tokens = task.atoms.map(({ tokens }) => ({ feature: tokens.map(([f]) => f), sign: tokens.map(([, s]) => s), length: tokens.length, share: network === "sum" ? 1 : tokens.length }));
     const total = this.tokens.reduce((sum, { length }) => sum + length, 0);
     const pairs = this.tokens.reduce((sum, { length }) => sum + length * length, 0);
     this.P = new Float64Array(2 * pairs); // attention of every query (fast) to every key, atom after atom, head after head
@@ -72,7 +72,7 @@ export class Gram {
     let place = 0;
     for (let h = 0; h < 2; h += 1) {
       for (let a = 0; a < atoms.length; a += 1) {
-        const { feature, sign, length: L } = tokens[a];
+        const { feature, sign, length: L, share } = tokens[a];
         let sum = 0;
         for (let q = 0; q < L; q += 1) {
           let total = 0;
@@ -88,7 +88,7 @@ export class Gram {
           read[place + q] = heard / total;
           sum += heard / total;
         }
-        z[h * atoms.length + a] = this.bias + sum / L;
+        z[h * atoms.length + a] = this.bias + sum / share;
         at += L * L;
         place += L;
       }
@@ -105,16 +105,16 @@ export class Gram {
   // ∂loss/∂w and ∂loss/∂A at the present state, into gw and g.
   gradient() {
     this.look();
-    const { F, w, P, read, z, margin, weight, gw, g, tokens, task: { atoms } } = this;
+    const { F, w, P, read, z, margin, weight, gw, g, tokens, task: { atoms, loss } } = this;
     gw.fill(0);
     g.fill(0);
     let at = 0;
     let place = 0;
     for (let h = 0; h < 2; h += 1) {
       for (let a = 0; a < atoms.length; a += 1) {
-        const { feature, sign, length: L } = tokens[a];
+        const { feature, sign, length: L, share } = tokens[a];
         if (this.linear || z[h * atoms.length + a] > 0) {
-          const slope = (-HEAD[h] * atoms[a].label * weight[a]) / (1 + Math.exp(margin[a])) / L;
+          const slope = (-HEAD[h] * atoms[a].label * weight[a] * loss.push(margin[a])) / share;
           for (let k = 0; k < L; k += 1) {
             const row = h * F + feature[k];
             const value = sign[k] * w[row];

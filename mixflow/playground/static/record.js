@@ -1,5 +1,7 @@
 // What is kept of a run: everything a view shows, at every save, measured as Python measures it.
 
+import { LOSSES } from "./losses.js";
+
 const TIE = 1e-12; // |y F| below this is undecided: it counts as half
 
 export const LINES = ["A[c_k, v_k]", "A[c_k, v_j]", "A[v_k, c_k]", "A[v_j, c_k]"];
@@ -58,7 +60,7 @@ export class Recorder {
     const { system, rows, parts, totals } = this;
     system.look();
     const margin = this.of ? this.of.map((t) => system.margin[t]) : system.margin;
-    const each = Array.from(margin, (m) => (m > 0 ? Math.log1p(Math.exp(-m)) : Math.log1p(Math.exp(m)) - m));
+    const each = Array.from(margin, (this.task?.loss ?? LOSSES.logistic).of);
     const mean = (values, name) => (totals[name] ? values.reduce((sum, x, i) => sum + x * parts[name][i], 0) / totals[name] : NaN);
     const loss = mean(each, "loss");
     if (!Number.isFinite(loss) || !system.A.every(Number.isFinite)) return false;

@@ -13,7 +13,7 @@ const TASKS = {
   longer: (c) => `mf.variants.distractors(task=${mixture(c)}, count=${c.distractors})`,
 };
 
-const NETWORKS = { paper: "", shared: ", shared_attention=True", direct: ', attention="direct"', linear: ', activation="linear"' };
+const NETWORKS = { paper: "", shared: ", shared_attention=True", direct: ', attention="direct"', linear: ', activation="linear"', sum: ', queries="sum"' };
 
 const descent = (c, steps, every) => `mf.GradientDescent(learning_rate=${c.learning_rate}, steps=${steps}, save_every=${every}${c.batch === "all" ? "" : `, batch_size=${c.batch}, batch_seed=${c.batch_seed}`})`;
 const METHODS = {
@@ -49,10 +49,13 @@ print(f"margin = {net.margin:.6g} on every sample")
   const width = c.width === "inf" ? "math.inf" : c.width;
   const transformer = `mf.Transformer(width=${width}, omega=${c.omega}, bias=${c.bias}, tie_values=${python(c.tie_values)}${NETWORKS[c.network]}${c.width === "inf" ? "" : `, seed=${c.seed}`})`;
   const at = time === null ? "isel(time=-1)" : `sel(time=${time}, method="nearest")`;
-  return `${c.width === "inf" ? "import math\n\n" : ""}import mixflow as mf
+  const other = c.loss !== "logistic"; // another task: the same samples, another loss
+  const lines = [...(c.width === "inf" ? ["import math"] : []), ...(other ? ["from dataclasses import replace"] : [])];
+  const task = other ? `replace(${TASKS[c.task](c)}.population(), loss="${c.loss}")` : TASKS[c.task](c);
+  return `${lines.length ? `${lines.join("\n")}\n\n` : ""}import mixflow as mf
 
 run = mf.train(
-    ${TASKS[c.task](c)},
+    ${task},
     ${transformer},
     ${METHODS[c.method](c, time)},
 )

@@ -1,5 +1,7 @@
 // The tasks of the table as lists of samples, in the order of Python's population(): what engine.js and the pictures read.
 
+import { LOSSES } from "./losses.js";
+
 const LISTED = 5; // classes up to which the plain task's samples are shown one by one
 
 // All sign vectors of K signals, + first, the last one changing fastest.
@@ -19,9 +21,9 @@ function mixture(K, priors) {
   return { features, atoms, coherence: 0 };
 }
 
-function noisy(task, share) {
+function noisy(task, share, { least }) {
   const twice = (atom) => [{ ...atom, weight: atom.weight * (1 - share) }, { ...atom, label: -atom.label, weight: atom.weight * share, turned: true }];
-  return { ...task, atoms: task.atoms.flatMap(twice), least: -share * Math.log(share || 1) - (1 - share) * Math.log(1 - share) };
+  return { ...task, atoms: task.atoms.flatMap(twice), least: least(share) };
 }
 
 // `count` more tokens ±d1; samples that differ in their order only are one.
@@ -46,7 +48,7 @@ export const TASKS = {
   plain: ({ classes: K }) => mixture(K, equal(K)),
   unequal: ({ classes: K, prior }) => mixture(K, [prior, ...Array(K - 1).fill((1 - prior) / (K - 1))]),
   coherent: ({ classes: K, coherence }) => ({ ...mixture(K, equal(K)), coherence }),
-  noisy: ({ classes: K, wrong }) => noisy(mixture(K, equal(K)), wrong),
+  noisy: ({ classes: K, wrong, loss }) => noisy(mixture(K, equal(K)), wrong, LOSSES[loss]),
   longer: ({ classes: K, distractors }) => longer(mixture(K, equal(K)), distractors),
 };
 
@@ -55,10 +57,15 @@ export function listed({ task, classes }) {
   return task !== "plain" || classes <= LISTED;
 }
 
+// Whether the 22 numbers of the mean-field mixture tell everything: the paper's task and network, on all samples at once.
+export function symmetric({ task, network, width, loss, batch }) {
+  return task === "plain" && network === "paper" && width === "inf" && loss === "logistic" && batch === "all";
+}
+
 // features: names; atoms: {tokens: [[feature, sign], …], label, weight, hard, turned}; coherence: Γ off the diagonal;
-// least: the least loss any network can have.
+// loss: of LOSSES; least: the least that any network can have.
 export function population(settings) {
-  const task = TASKS[settings.task](settings);
+  const task = { ...TASKS[settings.task](settings), loss: LOSSES[settings.loss] };
   for (const atom of task.atoms) atom.name = nameOf(task.features, atom);
   return task;
 }

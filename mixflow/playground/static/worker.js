@@ -4,7 +4,7 @@ import { minibatches } from "./batches.js";
 import { Gram, Symmetric } from "./engine.js";
 import { Recorder, nextSave } from "./record.js";
 import { stages } from "./stages.js";
-import { listed, population } from "./tasks.js";
+import { listed, population, symmetric } from "./tasks.js";
 
 const SLICE = 25; // ms of work between two looks at the letter box
 const CHUNK = 150; // ms between two chunks of a long run
@@ -22,10 +22,9 @@ export function schedule({ method, learning_rate: rate, steps, neurons, attentio
 
 export function start(asked) {
   const written = asked.method === "construct";
-  const settings = written ? { ...asked, task: "plain", network: "paper", width: "inf", batch: "all", omega: 0, tie_values: false } : asked;
-  const symmetric = settings.task === "plain" && settings.network === "paper" && settings.width === "inf" && settings.batch === "all";
+  const settings = written ? { ...asked, task: "plain", network: "paper", width: "inf", loss: "logistic", batch: "all", omega: 0, tie_values: false } : asked;
   const task = listed(settings) ? population(settings) : null;
-  const system = symmetric ? new Symmetric(settings.classes, settings) : new Gram(task, settings);
+  const system = symmetric(settings) ? new Symmetric(settings.classes, settings) : new Gram(task, settings);
   if (written) system.construct(settings.target_margin);
   const draw = settings.batch === "all" ? null : minibatches(system.weight.slice(), Number(settings.batch), settings.batch_seed);
   return { system, task, draw };
