@@ -1,6 +1,6 @@
 """The engine's side of every comparison: one function, so that each benchmark times the same thing.
 
-The lanes are K = 2 mean-field runs that differ in ω, so no lane's work can be shared with another's.
+The lanes are mean-field runs that differ in ω, so no lane's work can be shared with another's.
 """
 
 import importlib.metadata
@@ -24,10 +24,10 @@ def omegas(lanes):
     return 0.30 + 0.01 * np.arange(lanes)
 
 
-def engine_call(lanes, steps):
+def engine_call(lanes, steps, classes=2):
     """A run of `steps` steps of `lanes` ≤ LANES trajectories, compiled: (call, state), state() after the last call.
 
-    The state has shape (2 heads, 52, lanes); the 52 numbers are w (4), A (16), G_K (16), G_Q (16), rows first.
+    The state has shape (2 heads, F + 3 F², lanes); the numbers are w (F), A, G_K, G_Q (F²), rows first.
     """
     from mixflow.engines.gram import Gram
     from mixflow.jaxed import in_float64
@@ -38,7 +38,7 @@ def engine_call(lanes, steps):
 
     runs = [Transformer(omega=omega, bias=BIAS) for omega in omegas(lanes)]
     runs += [runs[0]] * (LANES - lanes)  # a single run fills the other lanes with itself, as `train` does
-    engine = Gram(Mixture(classes=2), runs[0], GradientDescent())
+    engine = Gram(Mixture(classes=classes), runs[0], GradientDescent())
     rate = np.full(LANES, LEARNING_RATE)
     starts = [engine.start(run) for run in runs]
     parameters = engine.parameters(runs, rate, rate)
@@ -85,7 +85,7 @@ def best_of(repeats, calls, clock=time.process_time):
 
 def versions(compiler=None):
     """Versions of what is timed, for the record."""
-    found = {name: importlib.metadata.version(name) for name in ("jax", "jaxlib", "numpy")}
+    found = {name: importlib.metadata.version(name) for name in ("jax", "jaxlib", "llvmlite", "numpy")}
     if compiler:
         done = subprocess.run([compiler, "--version"], capture_output=True, text=True)
         found["compiler"] = done.stdout.splitlines()[0] if done.stdout else compiler

@@ -1,24 +1,36 @@
-/* Gradient descent on the exact reduction for K = 2, eight trajectories at a time (docs/mathematics.md §3, §8).
+/* Gradient descent on the exact reduction, eight trajectories at a time (docs/mathematics.md §3, §8); -DK=3 for 3 classes.
  *
  * The yardstick for the engine: what a careful programmer gets by hand. Every variable is a vector of 8 lanes, one
  * trajectory each, so there is no shuffling and no remainder; GCC's vector extensions map it to whatever the machine
- * has. All loops have constant bounds and are unrolled, so the index tables below cost nothing at run time.
+ * has. All loops have constant bounds. To K = 3 they are all unrolled, so that tokens and signs cost nothing at run time; for
+ * more classes the loops over atoms stay loops, for GCC takes minutes otherwise.
  */
 #include <string.h>
 
 typedef double v8 __attribute__((vector_size(64)));
 typedef long long i8 __attribute__((vector_size(64)));
 
-#define UNROLL _Pragma("GCC unroll 8")
+#ifndef K
+#define K 2
+#endif
+
+#define UNROLL _Pragma("GCC unroll 32")
+#if K <= 3
+#define ATOMS UNROLL
+#else
+#define ATOMS
+#endif
 #define INLINE static inline __attribute__((always_inline))
 
-enum { F = 4, T = 6, N = 8, L = 3 };
+enum { F = 2 * K, T = 3 * K, SIGNS = 1 << K, N = K * SIGNS, L = K + 1 };
 
-/* Token types c1 c2 +v1 -v1 +v2 -v2: their feature and sign. Atoms: tokens (c_k, s1 v1, s2 v2) and label s_k. */
-static const int feature[T] = {0, 1, 2, 2, 3, 3};
-static const int sign[T] = {1, 1, 1, -1, 1, -1};
-static const int atom[N][L] = {{0, 2, 4}, {0, 2, 5}, {0, 3, 4}, {0, 3, 5}, {1, 2, 4}, {1, 2, 5}, {1, 3, 4}, {1, 3, 5}};
-static const int label[N] = {1, 1, -1, -1, 1, -1, 1, -1};
+/* Token types c_1 … c_K +v_1 -v_1 … +v_K -v_K: their feature and sign. */
+INLINE int feature(int t) { return t < K ? t : K + (t - K) / 2; }
+INLINE int sign(int t) { return t < K || (t - K) % 2 == 0 ? 1 : -1; }
+/* Atom a has tokens (c_k, s_1 v_1, …, s_K v_K), k = a / 2^K and the signs in the low bits, and label s_k. */
+INLINE int negative(int a, int v) { return a % SIGNS >> (K - 1 - v) & 1; }
+INLINE int token(int a, int j) { return j == 0 ? a / SIGNS : K + 2 * (j - 1) + negative(a, j - 1); }
+INLINE int label(int a) { return negative(a, a / SIGNS) ? -1 : 1; }
 
 typedef struct {
   v8 w[F], A[F][F], GK[F][F], GQ[F][F];
@@ -40,26 +52,37 @@ INLINE v8 vexp(v8 x) {
   return p * (v8)scale;
 }
 
-/* E[k][q] = exp(score of key k for query q) for token types: e where the signs agree, 1/e where they differ. */
-#define E(k, q) (sign[k] * sign[q] > 0 ? e[feature[k]][feature[q]] : ie[feature[k]][feature[q]])
+/* Whether tokens of two types stand together in an atom: no two identifiers do, nor +v and -v. */
+INLINE int meet(int k, int q) { return k == q || ((k >= K || q >= K) && feature(k) != feature(q)); }
 
-/* z of every atom, keeping 1/Z and N/Z of every query for the way back. */
-INLINE void forward(const head_t *h, v8 b, v8 e[F][F], v8 ie[F][F], v8 iZ[N][L], v8 o[N][L], v8 z[N]) {
+/* E[k][q] = exp(score of key k for query q) for token types: e where the signs agree, 1/e where they differ. */
+INLINE void exponentials(const head_t *h, v8 E[T][T]) {
+  v8 e[F][F], ie[F][F];
   UNROLL for (int i = 0; i < F; i++)
     UNROLL for (int j = 0; j < F; j++) {
-      if (i < 2 && j < 2 && i != j) continue; /* c1 and c2 never meet in an atom */
+      if (i < K && j < K && i != j) continue;
       e[i][j] = vexp(h->A[i][j]);
-      if ((i >= 2 || j >= 2) && i != j) ie[i][j] = 1.0 / e[i][j];
+      if ((i >= K || j >= K) && i != j) ie[i][j] = 1.0 / e[i][j];
     }
-  UNROLL for (int a = 0; a < N; a++) {
+  UNROLL for (int k = 0; k < T; k++)
+    UNROLL for (int q = 0; q < T; q++)
+      if (meet(k, q)) E[k][q] = sign(k) * sign(q) > 0 ? e[feature(k)][feature(q)] : ie[feature(k)][feature(q)];
+}
+
+/* z of every atom, keeping 1/Z and N/Z of every query for the way back. */
+INLINE void forward(const head_t *h, v8 b, v8 E[T][T], v8 iZ[N][L], v8 o[N][L], v8 z[N]) {
+  exponentials(h, E);
+  v8 u[T];
+  UNROLL for (int k = 0; k < T; k++) u[k] = sign(k) > 0 ? h->w[feature(k)] : -h->w[feature(k)];
+  ATOMS for (int a = 0; a < N; a++) {
     v8 sum = {0};
     UNROLL for (int j = 0; j < L; j++) {
-      int q = atom[a][j];
+      int q = token(a, j);
       v8 Z = {0}, num = {0};
       UNROLL for (int i = 0; i < L; i++) {
-        int k = atom[a][i];
-        Z += E(k, q);
-        num = sign[k] > 0 ? num + h->w[feature[k]] * E(k, q) : num - h->w[feature[k]] * E(k, q);
+        int k = token(a, i);
+        Z += E[k][q];
+        num += u[k] * E[k][q];
       }
       iZ[a][j] = 1.0 / Z;
       o[a][j] = num * iZ[a][j];
@@ -70,15 +93,15 @@ INLINE void forward(const head_t *h, v8 b, v8 e[F][F], v8 ie[F][F], v8 iZ[N][L],
 }
 
 /* g_w and g from rho = dloss/dz / L of every atom. */
-INLINE void backward(const head_t *h, const v8 e[F][F], const v8 ie[F][F], const v8 iZ[N][L], const v8 o[N][L],
-                     const v8 rho[N], v8 gw[F], v8 g[F][F]) {
+INLINE void backward(const head_t *h, const v8 E[T][T], const v8 iZ[N][L], const v8 o[N][L], const v8 rho[N], v8 gw[F],
+                     v8 g[F][F]) {
   v8 R[T][T] = {0}, Q[T][T] = {0};
-  UNROLL for (int a = 0; a < N; a++)
+  ATOMS for (int a = 0; a < N; a++)
     UNROLL for (int j = 0; j < L; j++) {
       v8 r = rho[a] * iZ[a][j], s = r * o[a][j];
       UNROLL for (int i = 0; i < L; i++) {
-        R[atom[a][i]][atom[a][j]] += r;
-        Q[atom[a][i]][atom[a][j]] += s;
+        R[token(a, i)][token(a, j)] += r;
+        Q[token(a, i)][token(a, j)] += s;
       }
     }
   UNROLL for (int i = 0; i < F; i++) {
@@ -87,14 +110,13 @@ INLINE void backward(const head_t *h, const v8 e[F][F], const v8 ie[F][F], const
   }
   UNROLL for (int k = 0; k < T; k++)
     UNROLL for (int q = 0; q < T; q++) {
-      if (k != q && feature[k] / 2 == 0 && feature[q] / 2 == 0) continue;
-      if (k != q && feature[k] == feature[q]) continue; /* +v and -v never meet */
-      v8 t = E(k, q) * R[k][q], m = E(k, q) * Q[k][q], wt = h->w[feature[k]] * t;
-      gw[feature[k]] = sign[k] > 0 ? gw[feature[k]] + t : gw[feature[k]] - t;
-      /* sign[k] sign[q] (u_k t - m) with u_k = sign[k] w */
-      v8 *to = &g[feature[k]][feature[q]];
-      *to = sign[q] > 0 ? *to + wt : *to - wt;
-      *to = sign[k] * sign[q] > 0 ? *to - m : *to + m;
+      if (!meet(k, q)) continue;
+      v8 t = E[k][q] * R[k][q], m = E[k][q] * Q[k][q], wt = h->w[feature(k)] * t;
+      gw[feature(k)] = sign(k) > 0 ? gw[feature(k)] + t : gw[feature(k)] - t;
+      /* sign(k) sign(q) (u_k t - m) with u_k = sign(k) w */
+      v8 *to = &g[feature(k)][feature(q)];
+      *to = sign(q) > 0 ? *to + wt : *to - wt;
+      *to = sign(k) * sign(q) > 0 ? *to - m : *to + m;
     }
 }
 
@@ -140,18 +162,18 @@ void descend(double *state, const double *eta_, const double *bias_, long steps)
   memcpy(&eta, eta_, sizeof eta);
   memcpy(&b, bias_, sizeof b);
   for (long step = 0; step < steps; step++) {
-    v8 e[2][F][F], ie[2][F][F], iZ[2][N][L], o[2][N][L], z[2][N], rho[2][N], gw[F], g[F][F];
-    for (int h = 0; h < 2; h++) forward(&head[h], b, e[h], ie[h], iZ[h], o[h], z[h]);
-    UNROLL for (int a = 0; a < N; a++) {
+    v8 E[2][T][T], iZ[2][N][L], o[2][N][L], z[2][N], rho[2][N], gw[F], g[F][F];
+    for (int h = 0; h < 2; h++) forward(&head[h], b, E[h], iZ[h], o[h], z[h]);
+    ATOMS for (int a = 0; a < N; a++) {
       i8 on0 = z[0][a] > 0.0, on1 = z[1][a] > 0.0;
       v8 plus = (v8)((i8)z[0][a] & on0), minus = (v8)((i8)z[1][a] & on1);
-      v8 margin = label[a] > 0 ? plus - minus : minus - plus;
-      v8 slope = (-label[a] / (double)(N * L)) / (1.0 + vexp(margin));
+      v8 margin = label(a) > 0 ? plus - minus : minus - plus;
+      v8 slope = (-label(a) / (double)(N * L)) / (1.0 + vexp(margin));
       rho[0][a] = (v8)((i8)slope & on0);
       rho[1][a] = (v8)((i8)(-slope) & on1);
     }
     for (int h = 0; h < 2; h++) {
-      backward(&head[h], e[h], ie[h], iZ[h], o[h], rho[h], gw, g);
+      backward(&head[h], E[h], iZ[h], o[h], rho[h], gw, g);
       update(&head[h], eta, gw, g);
     }
   }
