@@ -21,7 +21,7 @@ from .jaxed import compiler_options
 
 __all__ = ["provenance", "threads", "versions"]
 
-PACKAGES = ("mixflow", "jax", "jaxlib", "numpy", "scipy", "xarray", "h5netcdf", "matplotlib")
+PACKAGES = ("mixflow", "jax", "jaxlib", "llvmlite", "numpy", "scipy", "xarray", "h5netcdf", "matplotlib")
 
 
 def provenance() -> dict[str, str]:

@@ -244,7 +244,7 @@ def test_long_words_are_cut_in_messages(capsys, word):
 
 def test_a_platform_that_is_not_there_is_one_sentence():
     with program(
-        ["train", "--steps", "10"],
+        ["train", "--method", "flow", "--until", "1"],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         env={**os.environ, "JAX_PLATFORMS": "cuda"},

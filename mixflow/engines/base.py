@@ -28,6 +28,7 @@ class Engine(ABC):
     name: str  # what `model=` calls it and a dataset records
     lanes = 1
     whole = True  # whether its loop is best compiled into one function (jaxed.jit)
+    straight = False  # whether `step` is arithmetic on arrays whose last axis is lanes, however many (native)
     vectors_only = False  # whether it is for tasks whose tokens are vectors of their own
 
     def __init__(self, task: Task, network: AnyNetwork, method: Method) -> None:

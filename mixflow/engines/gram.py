@@ -18,7 +18,7 @@ from .gram_families import Attention, Values
 from .gram_field import gram_field
 from .gram_own import own_gradient
 from .gram_rule import Rule, gram_of
-from .gram_update import Algebra, inverse_length
+from .gram_update import Algebra, at_once, inverse_length
 from .lanes import LANES, product, stages, transpose
 from .minibatch import Minibatches
 from .series import resumed, series
@@ -53,7 +53,6 @@ class Gram(Engine):
         self.kernel = Tables(self.population, *asking(network, self.population))
         self.batches = Minibatches(self.population.probabilities, method.inner)
         self.rule = Rule(besides(method))
-        self.attention = Attention.of(network, self.population, LANES)
         self.values = None if network.value_neurons is None else Values(self.vectors)
 
     @classmethod
@@ -67,6 +66,16 @@ class Gram(Engine):
             fix = "take fewer samples, or GradientDescent" if method.flows else "use model='full'"
             return f"the task has more than {TYPES} token types, too many for tables of scores; {fix}"
         return None
+
+    @property
+    def attention(self):
+        """The family of W_K and W_Q, None where scores are trained directly."""
+        return Attention.of(self.network, self.population, self.lanes)
+
+    @property
+    def straight(self):
+        """Whether a step is arithmetic alone: no draws, no function of the user's."""
+        return not self.own and self.batches.size is None
 
     @property
     def key(self):
@@ -139,7 +148,7 @@ class Gram(Engine):
         name = name.removesuffix("_velocity")
         if name == "offset" or self._own_part(name):
             return x[..., lane]
-        x = np.stack([x[..., i] for i in range(lane, x.shape[-1], LANES)], axis=1)  # (saves, a, …)
+        x = np.stack([x[..., i] for i in range(lane, x.shape[-1], self.lanes)], axis=1)  # (saves, a, …)
         if name in OF_VALUES:
             return x.reshape(len(x), self.heads, -1, *x.shape[3:])
         return x
@@ -150,7 +159,9 @@ class Gram(Engine):
 
     def step(self, i, state, parameters):
         """One step of gradient descent, exactly (`gram_rule`)."""
-        stage = stages(parameters["probability"])
+        stage = (
+            stages(parameters["probability"]) if self.lanes > 1 else at_once
+        )  # one lane: `native` stores what it likes
         algebra, weight = Algebra(product, transpose, stage), self.batches.weights(i, parameters)
         g_w, g, g_others = self.gradient(stage, state, parameters, weight)
         rate_w, rate_A = parameters["rate_w"], parameters["rate_A"]
@@ -186,7 +197,7 @@ class Gram(Engine):
         jnp, Γ = jax().numpy, gram_of(parameters)
 
         def by_run(moves, squares):
-            return (moves[: len(squares)] * squares).reshape(-1, LANES).sum(axis=0)
+            return (moves[: len(squares)] * squares).reshape(-1, self.lanes).sum(axis=0)
 
         if self.values is not None:
             squares = self.values.squares(state, (jnp.stack(g_w), parameters["value_neurons"]), Γ, algebra)
@@ -254,7 +265,7 @@ class Gram(Engine):
         for c, each in enumerate(pooled):
             on = self._on(each)
             if "read_out" in trained:
-                on = on * trained["read_out"][c].reshape(self.attentions, LANES)
+                on = on * trained["read_out"][c].reshape(self.attentions, self.lanes)
             for a in range(self.attentions):
                 out[self.head[c, a]] = out[self.head[c, a]] + on[:, a]
         if self.readout.signs is None:
@@ -266,7 +277,7 @@ class Gram(Engine):
     def _on(self, pooled):
         """The activation (n, a, LANES) of one value vector."""
         on = pooled if self.readout.before else self.readout.act(pooled, jax().numpy)
-        return on.reshape(-1, self.attentions, LANES)
+        return on.reshape(-1, self.attentions, self.lanes)
 
     def _spread(self, c, slope, shape):
         """∂loss by the outputs of the heads to which value vector c belongs, (n, lanes)."""
@@ -317,7 +328,7 @@ class Gram(Engine):
         if self.attentions == 1:
             shared = [g_w[v] - g_w[r + v] for v in range(r)]
             return [*shared, *(-each for each in shared)]
-        halves = [each[:, :LANES] - each[:, LANES:] for each in g_w]
+        halves = [each[:, : self.lanes] - each[:, self.lanes :] for each in g_w]
         return [jnp.concatenate([each, -each], axis=-1) for each in halves]
 
     def lane(self, state, lane):

@@ -15,7 +15,8 @@ from typing import NamedTuple
 from ..jaxed import jax
 
 
-def _at_once(f, *arrays):
+def at_once(f, *arrays):
+    """f(*arrays)."""
     return f(*arrays)
 
 
@@ -24,7 +25,7 @@ class Algebra(NamedTuple):
 
     product: Callable
     transpose: Callable
-    stage: Callable = _at_once
+    stage: Callable = at_once
 
     def turned(self, entry):
         """The matrix of an entry (array, whether it is stored transposed)."""

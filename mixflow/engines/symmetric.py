@@ -25,6 +25,7 @@ class Symmetric(Engine):
 
     name = "symmetric"
     lanes = LANES
+    straight = True
 
     def __init__(self, task, network, method):
         super().__init__(task, network, method)

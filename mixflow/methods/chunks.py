@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from .. import native
 from ..ctrl_c import patient_ctrl_c
 from ..jaxed import jax, jit, programs
 
@@ -98,7 +99,11 @@ def _next_call(at, steps, save_every, budget):
 
 
 def _program(engine):
-    """The compiled `record(state, parameters, first, saves, stride)` of this engine."""
+    """The compiled `record(state, parameters, first, saves, stride)` of this engine: by LLVM where it is small, or by JAX."""
+    return programs.get(engine.key, lambda: native.program(engine) or jit(_record(engine), whole=engine.whole))
+
+
+def _record(engine):
     J = jax()
     lax, jnp = J.lax, J.numpy
 
@@ -115,7 +120,7 @@ def _program(engine):
 
         return lax.fori_loop(0, saves, save, (state, buffers))
 
-    return programs.get(engine.key, lambda: jit(record, whole=engine.whole))
+    return record
 
 
 def _find_divergence(engine, history, before, part, at, stride, record, parameters):

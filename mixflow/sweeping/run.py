@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from ..types import PathLike, Shown
 
 ATTEMPTS = 3
-VERSIONS = ("mixflow", "jax", "jaxlib", "numpy")  # what decides the bits of a run
+VERSIONS = ("mixflow", "jax", "jaxlib", "llvmlite", "numpy")  # what decides the bits of a run
 LOG_SECONDS = 30  # between progress lines when stderr is a file
 PILOT_SECONDS = 60  # after which the cost is judged even if pilots are still running
 TICK = 1.0  # seconds between looks at the clock while nothing arrives

@@ -22,7 +22,7 @@ from ..files import dump, markdown, write, write_series
 RECORD_VERSION = 2
 # Rooms that show numbers but make none: changing them calls for a new page, not for new runs.
 SHOWING = ("cli.py", "__main__.py", "commands", "paper/report", "playground", "progress.py")
-NUMERIC = ("python", "jax", "jaxlib", "numpy", "scipy")
+NUMERIC = ("python", "jax", "jaxlib", "llvmlite", "numpy", "scipy")
 
 
 @functools.cache

@@ -1,0 +1,61 @@
+"""A small step of descent in machine code: the same `step` that JAX would compile, by another compiler, LLVM.
+
+XLA computes array by array, each written to memory and read again, zeros included. Here the step is traced for one lane and taken
+apart into operations on single numbers (`graph`), each of which becomes one instruction on a vector over the lanes (`machine`):
+twice as fast at K = 2 and 3, eight times for the symmetric model. What is finished lies on the disk, so that a run whose
+program is there does not even import JAX. Steps with other operations, or too many, are JAX's.
+"""
+
+import copy
+
+import numpy as np
+
+WORK = 8.0  # of a step, in units of the K = 2 mixture (`Engine.work`); K = 3 has 6.75 and takes seconds to compile
+
+
+def program(engine):
+    """record(state, parameters, first, saves, stride), as `methods.chunks` calls it; None if JAX must serve."""
+    if not engine.straight or engine.work() > WORK:
+        return None
+    one = alone(engine)
+    state, parameters = one.stack([one.start(engine.network)]), one.parameters([engine.network], [0.0], [0.0])
+    from .machine import function
+
+    record = function(engine, one, state, parameters)
+    return None if record is None else _Program(engine, record, state, parameters)
+
+
+def alone(engine):
+    """The same engine with one lane."""
+    one = copy.copy(engine)
+    one.lanes = 1
+    return one
+
+
+class _Program:
+    """Arrays with lanes in and out of a compiled `record`; its numbers are rows of `lanes`, names in alphabetical order."""
+
+    def __init__(self, engine, record, state, parameters):
+        self.engine, self.record = engine, record
+        self.sizes = {name: np.size(state[name]) for name in sorted(state)}
+        self.shared = {name: np.shape(parameters[name]) for name in sorted(parameters)}
+
+    def __call__(self, state, parameters, first, saves, stride):
+        lanes, count = self.engine.lanes, sum(self.sizes.values())
+        numbers = np.concatenate([np.asarray(state[name], float).reshape(-1, lanes) for name in self.sizes])
+        given = np.concatenate([self._rows(np.asarray(parameters[name], float), name) for name in self.shared])
+        rows = np.empty((int(saves), count, lanes))
+        self.record(*(x.ctypes.data for x in (numbers, given, rows)), int(saves), int(stride))
+        after, seen, at = {}, {}, 0
+        for name, size in self.sizes.items():
+            shape = np.shape(state[name])
+            after[name] = numbers[at : at + size].reshape(shape)
+            seen[name] = rows[:, at : at + size].reshape(-1, *shape)
+            at += size
+        return after, self.engine.observe(seen, parameters)
+
+    def _rows(self, x, name):
+        """(numbers, lanes) of a parameter; one that all lanes share is repeated."""
+        if x.shape == self.shared[name]:
+            return np.repeat(x.reshape(-1, 1), self.engine.lanes, axis=1)
+        return x.reshape(-1, self.engine.lanes)
