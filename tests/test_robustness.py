@@ -10,7 +10,7 @@ import mixflow as mf
 from mixflow.cli import main
 from mixflow.measure.stages import Stage, detect
 from mixflow.paper import experiments
-from mixflow.paper.experiments import robustness
+from mixflow.paper.experiments import robustness, robustness_traps
 from mixflow.paper.experiments.robustness_rows import Outcome, Row
 from mixflow.paper.experiments.robustness_tasks import DIALS, ROWS, outcomes
 from mixflow.paper.experiments.shape import quiet
@@ -29,8 +29,12 @@ def bad(accuracy=0.75):
     return Outcome([*SEEN[:2], NONE], accuracy, math.nan, False, 0.07)
 
 
+def trapped():
+    return dataclasses.replace(bad(0.5), limit="at infinite width it is trapped", loss=math.log(2) / 2 + 1e-3)
+
+
 def row(variant, strength, found, base="base", group="task"):
-    return Row(variant, group, strength, base, lambda seeds, full: [found(seed) for seed in seeds], "made up")
+    return Row(variant, group, strength, base, lambda seeds, full: [found(seed or 0) for seed in seeds], "made up")
 
 
 @dataclasses.dataclass
@@ -79,7 +83,8 @@ def made_up(monkeypatch):
     rows = [
         row("base", "width 64", lambda seed: good(200.0 + seed), base="", group="base"),
         row("slow", 0.5, lambda seed: good(400.0 + 2 * seed)),
-        Row("broken", "model", "one head", "base", lambda seeds, full: [bad(), bad(), good()], "made up"),
+        Row("broken", "model", "one head", "base", lambda seeds, full: [bad(), bad(), good(), trapped()], "made up"),
+        Row("narrow", "model", "Adam", "base", lambda seeds, full: [good()] * len(seeds), "made up", infinite=False),
         row("label noise", 0.1, lambda seed: good(300.0, entropy + 1e-4)),
     ]
     monkeypatch.setattr(robustness, "ROWS", rows)
@@ -91,10 +96,13 @@ def test_table_says_what_holds_and_what_breaks(made_up):
     results = robustness.run({**robustness.EXPERIMENT.settings(), "seeds": 10}, quiet)
     table, thresholds = results.tables
     by_name = {cells[0]: cells[1:] for cells in table.rows}
-    assert by_name["base: width 64"][-1] == "the picture holds"
-    assert by_name["slow: 0.5"][4].startswith("2.00 (1.9")
+    assert by_name["base: width 64"][-2:] == ("the picture holds", "holds, T2 = 200")
+    assert by_name["slow: 0.5"][4] == "2.00 (1.96 to 2.04)"
     assert by_name["broken: one head"][:3] == ("1/3", "0.833", "1/3")
-    assert by_name["broken: one head"][-1] == "breaks: 2 of 3 seeds do not learn the hard samples"
+    assert by_name["broken: one head"][-2] == "breaks: 2 of 3 seeds do not learn the hard samples"
+    assert by_name["broken: one head"][-1] == "breaks: hard accuracy 0.500; at infinite width it is trapped"
+    assert by_name["narrow: Adam"][-1] == "–"
+    assert robustness.answer(results).endswith("the same in 4 of 4. What only a finite width learns so: nothing.")
     assert thresholds.rows[0][1:3] == ("0.35", "0.4")
     assert all(check.ok is not False for check in robustness.verdict(results))
 
@@ -123,9 +131,33 @@ def test_a_wrong_base_case_cannot_pass(made_up, change, fails):
 def test_label_noise_cannot_beat_the_entropy_nor_the_base(made_up, variable, value, fails):
     results = robustness.run({**robustness.EXPERIMENT.settings(), "seeds": 4}, quiet)
     data = results.series["rows"].copy(deep=True)
-    data[variable][3] = value
+    data[variable][4] = value
     moved = dataclasses.replace(results, series={**results.series, "rows": data})
     assert [check.name for check in robustness.verdict(moved) if check.ok is False] == [fails]
+
+
+@pytest.mark.parametrize("over", [-1e-6, 0.02])
+def test_a_trapped_network_cannot_pass_below_its_floor_nor_far_above_it(made_up, monkeypatch, over):
+    monkeypatch.setitem(robustness_traps.TIED, "broken", "it is made so")
+    results = robustness.run({**robustness.EXPERIMENT.settings(), "seeds": 4}, quiet)
+    assert [check.ok for check in robustness.verdict(results) if check.name == "trap broken one head"] == [True]
+    data = results.series["rows"].copy(deep=True)
+    data["limit_loss"][2] = math.log(2) / 2 + over
+    moved = dataclasses.replace(results, series={**results.series, "rows": data})
+    failed = [check for check in robustness.verdict(moved) if check.ok is False]
+    assert [(check.name, check.kind) for check in failed] == [("trap broken one head", "theory")]
+
+
+def test_the_trap_of_label_noise_and_of_squared_loss_is_where_the_formula_says():
+    """No neuron of the infinitely wide network ever switches off from y·F = 2b on: log(0.7/0.3) = 0.847, or 1."""
+    noisy, exact = label_noise(mf.Mixture(2), probability=0.3), mf.variants.regression(2)
+    for task, narrow, wide in ((noisy, 0.40, 0.45), (exact, 0.47, 0.53)):
+        pair = [mf.Transformer(omega=0.3, bias=b) for b in (narrow, wide)]
+        data = mf.train_many(task, pair, mf.GradientDescent(0.5, 4000, 40)).dataset
+        off = (data.z.transpose("run", ...).values <= 0).any(axis=(1, 2, 3))
+        assert off.tolist() == [True, False]
+    trapped = float(mf.train(noisy, mf.Transformer(omega=0.3), mf.GradientDescent(0.5, 4000, 4000)).dataset.loss[-1])
+    assert trapped == pytest.approx(robustness_traps.floor("label noise", 0.3)[0], abs=1e-9)
 
 
 def test_an_unknown_variant_is_an_error():
@@ -140,7 +172,7 @@ def test_report_page_shows_the_table_and_verifies(made_up, tmp_path, capsys):
     assert "Where the picture breaks" in page
     assert "| slow: 0.5 | 10/10 | 1.000 |" in (tmp_path / "tables" / "robustness-answers.md").read_text()
     assert {path.name for path in (tmp_path / "figures").glob("*.svg")} == {
-        "robustness-slow.svg", "robustness-broken.svg", "robustness-label-noise.svg",
+        "robustness-slow.svg", "robustness-broken.svg", "robustness-narrow.svg", "robustness-label-noise.svg",
     }  # fmt: skip
     assert main(["verify", str(tmp_path)]) == 0
 

@@ -9,22 +9,47 @@ import pytest
 import mixflow as mf
 from mixflow.measure.stages import NAMES, detect
 from mixflow.paper.experiments import robustness_models as rows
+from mixflow.paper.experiments.robustness_rows import HELD, INFINITE
 from mixflow.paper.theory.mechanism import final_state, signs
 
 KINDS = {trial.variant: trial for trial in rows.TRIALS}
+TRAP = "keeps this task's symmetry: scores between c1 c2 and v1 v2 stay 0 for ever"
+LIMITS = {
+    "shared attention": f"shared attention {TRAP}",
+    "linear output": f"a linear output {TRAP}",
+    "scaled scores": "scores divided by √width vanish and attention stays uniform",
+    "standard initialisation": "these scores start random and are trained directly, at the rate 2/d.",
+}
 
 
 @pytest.mark.parametrize("variant", KINDS)
 def test_every_kind_of_row_runs(variant):
     trial = KINDS[variant]
-    found = trial.row(trial.strengths[0]).run(range(2), False, steps=40)
-    assert len(found) == 2
+    row = trial.row(trial.strengths[0])
+    found = row.run([0, 1, INFINITE] if row.infinite else [0, 1], False, steps=40)
+    assert row.infinite == (variant not in ("sign descent", "Adam") and trial.group != rows.STANDARD)
+    assert len(found) == 2 + row.infinite
+    assert [one.limit.partition("at infinite width ")[2] for one in found[2:]] == [
+        LIMITS.get(variant, "")
+    ] * row.infinite
     for one in found:
         assert [stage.name for stage in one.stages] == list(NAMES)
         assert 0 <= one.hard_accuracy <= 1
         assert 0 < one.loss < 2
         assert (one.mechanism is None) == (trial.group == rows.STANDARD)
     assert found[0].loss != found[1].loss  # the seeds differ
+
+
+@pytest.mark.parametrize("variant", ["shared attention", "linear output"])
+def test_double_precision_holds_the_trap_as_long_as_it_is_looked_at(variant):
+    """Later rounding would free a shared attention (at t = 1450), and the table would show what no network does."""
+    network = KINDS[variant].network(KINDS[variant].strengths[0], INFINITE)
+    with pytest.warns(UserWarning, match="stay 0 for ever"):
+        data = mf.train(rows.TASK, network, mf.GradientDescent(rows.RATE, round(HELD / rows.RATE), 2000)).dataset
+    c = [str(name).startswith("c") for name in data.key.values]
+    between = data.A.transpose(..., "key", "query").values[..., c, :][..., ~np.array(c)]
+    assert np.abs(between).max() < 1e-9
+    assert 0 <= float(data.loss[-1]) - math.log(2) / 2 < 0.01
 
 
 def test_every_row_says_what_it_is():

@@ -9,7 +9,8 @@ import mixflow as mf
 from ..check import between, equal, paper, shown, theory
 from ..figures.robustness import plot_variant
 from . import robustness_models, robustness_tasks
-from .robustness_rows import Row
+from .robustness_rows import HELD, INFINITE, Row
+from .robustness_traps import floor
 from .robustness_words import LEARNED, MOST, facts, in_words, words
 from .shape import Experiment, Picture, Results, Setting
 
@@ -44,15 +45,17 @@ def run(settings, progress):
     searches = [dial for dial in SEARCHES if chosen(dial.variant)]
     seeds, full = range(settings["seeds"]), settings["more"]
     total = len(rows) + len(searches) * (1 + settings["halvings"])
-    found = []
+    found, limits = [], []
     for row in rows:
-        found.append(row.run(seeds, full))
+        outcomes = row.run([*seeds, INFINITE] if row.infinite else seeds, full)
+        limits.append(outcomes.pop() if row.infinite else None)
+        found.append(outcomes)
         progress(len(found), total)
     thresholds = []
     for dial in searches:
         thresholds.append(search(dial, seeds, full, settings["halvings"]))  # (holds, breaks, what happens there)
         progress(len(rows) + len(thresholds) * (1 + settings["halvings"]), total)
-    series = {"rows": table_of(rows, found)}
+    series = {"rows": table_of(rows, found).assign(limits_of(limits))}
     if searches:
         series["thresholds"] = thresholds_of(searches, thresholds)
     return Results(series=series, tables=words(series))
@@ -135,6 +138,25 @@ def table_of(rows: list[Row], found):
     )
 
 
+def limits_of(limits):
+    """What became of each row's infinitely wide network, as variables; NaN where there is none."""
+
+    def each(read):
+        return "row", np.array([math.nan if one is None else read(one) for one in limits], float)
+
+    return {
+        "limit_accuracy": each(lambda one: one.hard_accuracy),
+        "limit_separation": each(lambda one: one.separation),
+        "limit_in_order": each(in_order),
+        "limit_loss": each(lambda one: one.loss),
+        "limit": ("row", np.array(["" if one is None else one.limit for one in limits], object)),
+        "limit_reason": (
+            "row",
+            np.array(["" if one is None or in_order(one) else _reason(one) for one in limits], object),
+        ),
+    }
+
+
 def thresholds_of(searches, thresholds):
     import xarray
 
@@ -186,7 +208,7 @@ def verdict(results):
     earliest = float(np.nanmin(data.separation.values))
     says, why = "the earliest separation of all rows and seeds", theory("nothing is separable at t = 0")
     checks.append(between("separation", says, earliest, 1e-9, None, **why))
-    return [*checks, *_foreseen(data, n), *_every_row(data), *_thresholds(results.series)]
+    return [*checks, *_foreseen(data, n), *_trapped(data), *_every_row(data), *_thresholds(results.series)]
 
 
 def rows_of(data, variant):
@@ -219,15 +241,31 @@ def _foreseen(data, n):
     return checks
 
 
+def _trapped(data):
+    """Infinitely wide networks that cannot learn, by theorem: the loss each is left with."""
+    checks = []
+    for row in (data.isel(row=i) for i in range(data.sizes["row"])):
+        variant, strength = row.variant.item(), row.strength.item()
+        if trap := floor(variant, strength):
+            least, why = trap
+            until = f"t = {HELD:g}" if row.limit.item() else "the end"
+            says = f"{variant} {strength}, infinitely wide: loss at {until}, above {least:.6f}"
+            basis = theory(f"{why} (docs/mathematics.md §13); how near it must come, 0.01, was chosen", after=True)
+            checks.append(between(f"trap {variant} {strength}", says, row.limit_loss - least, -1e-9, 0.01, **basis))
+    return checks
+
+
 def _every_row(data):
     """Accuracy and relative separation time of every row."""
     checks = []
     for row in (data.isel(row=i) for i in range(data.sizes["row"])):
         f, name = facts(row), f"{row.variant.item()} {row.strength.item()}"
         checks.append(shown(f"{name} accuracy", f"{name}: hard accuracy, mean over seeds", f["accuracy"]))
+        if math.isfinite(row.limit_accuracy):
+            checks.append(shown(f"{name} infinite", f"{name}: hard accuracy at infinite width", row.limit_accuracy))
         mean, low, high = f["relative"]
         if math.isfinite(mean):
-            known = {"low": low, "high": high, "over": f"{f['separated']} seeds"} if f["separated"] >= 16 else {}
+            known = {"low": low, "high": high, "over": f"{f['separated']} seeds, least to largest"}
             checks.append(shown(f"{name} T2", f"{name}: T2 relative to the base case", mean, **known))
     return checks
 
@@ -246,13 +284,18 @@ def _thresholds(series):
 
 
 def answer(results):
-    """In how many settings the picture holds."""
+    """In how many settings the picture holds, at finite and at infinite width, and who is trapped there."""
     data = results.series["rows"]
-    kept = sum(facts(data.isel(row=i))["holds"] for i in range(data.sizes["row"]))
+    rows = [data.isel(row=i) for i in range(data.sizes["row"])]
+    held = [facts(row)["holds"] for row in rows]
+    wide = [bool(row.limit_accuracy >= LEARNED and row.limit_in_order == 1) for row in rows]
+    there = np.isfinite(data.limit_accuracy.values)
+    same = sum(a == b for a, b, known in zip(held, wide, there) if known)
+    lost = [row.variant.item() for row, a, b, known in zip(rows, held, wide, there) if known and a and not b]
     return (
-        f"In {kept} of {data.sizes['row']} settings most seeds learn the hard samples in three stages, in order; the "
-        "table says where "
-        f"it breaks, and how."
+        f"In {sum(held)} of {len(rows)} settings most seeds of width 64 learn the hard samples in three stages, in order; the "
+        f"infinitely wide network says the same in {same} of {there.sum()}. What only a finite width learns so: "
+        f"{', '.join(dict.fromkeys(lost)) or 'nothing'}."
     )
 
 
@@ -275,10 +318,9 @@ def figures(results):
             Picture(
                 variant.replace(", ", "-").replace(" ", "-"),
                 f"{says[0].upper()}{says[1:]}.",
-                f"Two panels over the strength of {variant}: accuracy on the hard samples of every seed, and the "
-                "separation "
-                f"time relative to the base case with its interval; {kept} of {part.sizes['row']} settings keep the "
-                "picture.",
+                f"Two panels over the strength of {variant}: accuracy on the hard samples of every seed, and the separation "
+                "time relative to the base case from the least to the largest seed; "
+                f"{kept} of {part.sizes['row']} settings keep the picture.",
                 plot_variant(part, variant, where),
             )
         )

@@ -18,30 +18,16 @@ import numpy as np
 import mixflow as mf
 
 from ..batch import changed as changed_network
-from ..batch import train_batch
 from ..theory.mechanism import signs
-from .robustness_rows import Outcome, Row
+from .robustness_rows import RATE, SAVES, UNTIL, Outcome, Row, base_network, descent, together
 
-WIDTH, OMEGA, BIAS = 64, 0.3, 0.5
-RATE, UNTIL, SAVES = 0.1, 2000.0, 1000
 BASE = "base"
 TASK = mf.Mixture(2)
-
-
-def base_network(_, seed):
-    """The base case's transformer."""
-    return mf.Transformer(width=WIDTH, omega=OMEGA, bias=BIAS, seed=seed)
 
 
 def base_method(*_):
     """The base case's descent."""
     return descent(RATE)
-
-
-def descent(rate):
-    """Plain descent to the base case's end."""
-    steps = round(UNTIL / rate)
-    return mf.GradientDescent(rate, steps, save_every=max(1, steps // SAVES))
 
 
 def changed(name=None, **changes):
@@ -67,6 +53,7 @@ class Trial:
     unit       strength -> what one unit of the dataset's time is worth in the row's time
     search     (a strength at which the picture holds, the largest one tried), for the bisection; None for no search
     base       the base row; "" where time is counted in steps
+    infinite   whether infinite width has a meaning: not for rules that look at every weight by itself
     """
 
     variant: str
@@ -79,20 +66,24 @@ class Trial:
     unit: Callable = lambda _: 1.0
     search: tuple | None = None
     base: str = BASE
+    infinite: bool = True
 
     def run(self, seeds, full=False, *, strength, steps=None):
         """Outcomes over seeds at a strength, all seeds in one batch; `steps` cuts the run short."""
         method = self.method(strength, full)
         if steps is not None:
             method = replace(method, steps=steps, save_every=max(1, steps // SAVES))
-        data = train_batch(TASK, [self.network(strength, int(seed)) for seed in seeds], method)
-        found = [data.isel(run=i) for i in range(data.sizes["run"])]
-        return [outcome(one, self.unit(strength), staged=bool(self.base)) for one in found]
+        found = together(
+            TASK, [self.network(strength, seed) for seed in seeds], method, "gram" if self.infinite else "auto"
+        )
+        unit, staged = self.unit(strength), bool(self.base)
+        return [replace(outcome(one, unit, staged), limit=limit) for one, limit in found]
 
     def row(self, strength):
         """The row of one strength."""
         run = partial(self.run, strength=strength)
-        return Row(self.variant, self.group, strength, self.base, run, self.says, threshold=self.search is not None)
+        searched = self.search is not None
+        return Row(self.variant, self.group, strength, self.base, run, self.says, searched, self.infinite)
 
 
 def outcome(data, unit=1.0, staged=True):
@@ -193,6 +184,8 @@ TRIALS = [
           ("offset",), changed(heads=1, offset=True)),
     Trial("more heads", MODEL, "so many heads of alternating sign, their answers added", (3, 4), changed("heads"), more=(8,)),
     Trial("shared attention", MODEL, "both heads look with the same W_K and W_Q", ("shared",), changed(shared_attention=True)),
+    Trial("linear output", MODEL, "no ReLU: the answer is the difference of what the heads read", ("linear",),
+          changed(activation="linear")),
     Trial("learning rate", OPTIMISER, "the base case's descent with this rate, to the same time", (0.5, 2.0, 8.0, 32.0),
           method=lambda rate, _: descent(rate), more=(1.0, 4.0, 16.0), search=(0.1, 64.0)),
     Trial("minibatches", OPTIMISER, "so many samples drawn for each step instead of all", (1, 4), method=minibatch,
@@ -201,16 +194,16 @@ TRIALS = [
         "step", (0.5, 0.9, 0.99),
           method=momentum, unit=lambda beta: 1 / (1 - beta), more=(0.999,)),
     Trial("sign descent", OPTIMISER, "every weight moves by ± this each step, time in steps", (1e-3, 1e-2), base="",
-          method=lambda rate, _: in_steps("sign", rate, STEPS), unit=lambda rate: 1 / rate, more=(1e-4, 1e-1)),
+          infinite=False, method=lambda rate, _: in_steps("sign", rate, STEPS), unit=lambda rate: 1 / rate, more=(1e-4, 1e-1)),
     Trial("Adam", OPTIMISER, "Adam with this learning rate, time in steps", (1e-3, 1e-2), base="",
-          method=lambda rate, _: in_steps("adam", rate, STEPS), unit=lambda rate: 1 / rate, more=(1e-4, 1e-1)),
+          infinite=False, method=lambda rate, _: in_steps("adam", rate, STEPS), unit=lambda rate: 1 / rate, more=(1e-4, 1e-1)),
     Trial("standard transformer, SGD", STANDARD, "so many layers of attention and MLP, descent with η = 0.1, time in "
         "steps",
-          (1, 2, 4), vanilla, lambda _, full: in_steps("sgd", 0.1, 5000 if full else 1000), more=(3,), base="",
+          (1, 2, 4), vanilla, lambda _, full: in_steps("sgd", 0.1, 5000 if full else 1000), more=(3,), base="", infinite=False,
           unit=lambda _: 10.0),
     Trial("standard transformer, AdamW", STANDARD, "so many layers of attention and MLP, AdamW with η = 0.001, time in "
         "steps",
-          (1, 2, 4), vanilla, lambda _, full: in_steps("adamw", 1e-3, 5000 if full else 1000), more=(3,), base="",
+          (1, 2, 4), vanilla, lambda _, full: in_steps("adamw", 1e-3, 5000 if full else 1000), more=(3,), base="", infinite=False,
           unit=lambda _: 1000.0),
 ]  # fmt: skip
 

@@ -13,12 +13,9 @@ import numpy as np
 
 import mixflow as mf
 
-from ..batch import train_batch
 from ..theory.mechanism import signs
-from .robustness_rows import Outcome, Row
+from .robustness_rows import RATE, UNTIL, WIDTH, Outcome, Row, base_network, descent, together
 
-WIDTH, OMEGA, BIAS = 64, 0.3, 0.5
-RATE, UNTIL, SAVES = 0.1, 2000.0, 1000
 BASE = "base"
 
 
@@ -68,11 +65,9 @@ class Dial:
 
 def outcomes(task, seeds, rate=RATE, until=UNTIL, *, signals=True):
     """Train one transformer for each seed, all in one batch, and judge each."""
-    steps = round(until / rate)
-    models = [mf.Transformer(width=WIDTH, omega=OMEGA, bias=BIAS, seed=int(seed)) for seed in seeds]
-    data = train_batch(task, models, mf.GradientDescent(rate, steps, save_every=max(1, steps // SAVES)))
+    found = together(task, [base_network(None, seed) for seed in seeds], descent(rate, until))
     judge = noisy_outcome if isinstance(task, mf.variants.NoisyMixture) else finite_outcome
-    return [judge(task, data.isel(run=i), signals) for i in range(len(models))]
+    return [judge(task, data, signals) for data, _ in found]
 
 
 def finite_outcome(task, data, signals):

@@ -4,8 +4,7 @@ import math
 
 import numpy as np
 
-import mixflow as mf
-
+from .robustness_traps import floor
 from .shape import Table
 
 LEARNED = 0.99  # hard accuracy from which a seed has learned
@@ -25,7 +24,7 @@ def facts(row):
         "learned": learned,
         "ordered": ordered,
         "accuracy": float(row.hard_accuracy.mean()),
-        "relative": mf.measure.mean_interval(relative),
+        "relative": (relative.mean(), relative.min(), relative.max()) if len(relative) else (math.nan,) * 3,
         "separated": int(np.isfinite(row.separation).sum()),
         "T2": float(np.nanmean(row.separation)) if np.isfinite(row.separation).any() else math.nan,
         "mechanism": None if (mechanism < 0).any() else int(mechanism.sum()),
@@ -44,6 +43,21 @@ def in_words(f, reason):
     who = f"{f['n'] - f['learned']} of {f['n']} seeds do not learn" if f["learned"] else "no seed learns"
     silent = f"; every neuron is off on {f['silent']:.0%} of them" if f["silent"] > 0 else ""
     return f"breaks: {who} the hard samples{silent}"
+
+
+def at_infinity(row):
+    """What becomes of the infinitely wide network, in plain words."""
+    accuracy, T2 = row.limit_accuracy.item(), row.limit_separation.item()
+    if math.isnan(accuracy):
+        return "–"
+    _, trap = floor(row.variant.item(), row.strength.item()) or (None, "")
+    why = row.limit.item() or trap
+    when = f", T2 = {T2:.0f}" if math.isfinite(T2) else ""
+    if accuracy < LEARNED:
+        return f"breaks: hard accuracy {accuracy:.3f}" + (f"; {why}" if why else "")
+    if row.limit_in_order.item():
+        return f"holds{when}" + (f"; {why}" if why else "")
+    return f"learned{when}, but not in three stages ({row.limit_reason.item()})"
 
 
 def words(series):
@@ -66,15 +80,24 @@ def words(series):
                 ratio,
                 signs,
                 in_words(f, str(row.reason.item())),
+                at_infinity(row),
             )
         )
-    columns = ("Setting", "Learned", "Hard accuracy", "Stages in order", "T2", "T2 / base", "Signs", "Answer")
+    columns = (
+        "Setting",
+        "Learned",
+        "Hard accuracy",
+        "Stages in order",
+        "T2",
+        "T2 / base",
+        "Signs",
+        "Answer",
+        "Infinite width",
+    )
     caption = (
-        "Seeds that learn the hard samples (accuracy at least 0.99), that show the three stages in order, that have "
-        "the "
-        "construction's signs; T2, when half of the hard samples' loss is gone, also relative to the base case, with "
-        "its 95 % "
-        "interval over seeds"
+        "Seeds that learn the hard samples (accuracy at least 0.99), that show the three stages in order, that have the "
+        "construction's signs; T2, when half of the hard samples' loss is gone, also relative to the base case, mean "
+        "(least to largest seed); last, what becomes of the infinitely wide network"
     )
     tables = [Table("answers", caption, columns, tuple(rows))]
     if "thresholds" in series:

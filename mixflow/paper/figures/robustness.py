@@ -8,7 +8,7 @@ import mixflow as mf
 
 
 def plot_variant(rows, name, bounds=None):
-    """A Figure of two panels from a dataset of (row, seed): hard accuracy of every seed, relative T2 with its interval.
+    """A Figure of two panels from a dataset of (row, seed): hard accuracy of every seed, relative T2 with its range.
 
     bounds  (holds, breaks): the strengths between which the picture breaks, shaded; NaN where it never does
     """
@@ -30,13 +30,11 @@ def plot_variant(rows, name, bounds=None):
         shown = "relative" if np.isfinite(rows.relative).any() else "separation"
         for at, values in zip(x, rows[shown].values):
             found = values[np.isfinite(values)]
-            mean, low, high = mf.measure.mean_interval(found)
             if not len(found):
                 time.annotate("never", (at, 0.06), xycoords=time.get_xaxis_transform(), ha="center", fontsize=8)
                 continue
-            time.plot([at], [mean], marker, ms=5, color=colour)
-            if math.isfinite(low):
-                time.vlines(at, low, high, color=colour, lw=1.2)
+            time.plot([at], [found.mean()], marker, ms=5, color=colour)
+            time.vlines(at, found.min(), found.max(), color=colour, lw=1.2)
         time.set(ylabel="T2 / base" if shown == "relative" else "T2")
         if shown == "relative":
             time.axhline(1.0, ls="--", lw=1, color="#767676", zorder=0)
