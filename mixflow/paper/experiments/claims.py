@@ -63,7 +63,7 @@ def answer(results):
     by_name = {each.name: each for each in checks}
     first = by_name.get("neurons-first")
     lead = (
-        f" A score has moved by 1 only {first.measured:.1f} times later than half of the easy loss is gone."
+        f" It takes {first.measured:.1f} times as long until a score has moved by 1 as until half of the easy loss is gone."
         if first
         else ""
     )

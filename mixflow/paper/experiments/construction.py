@@ -91,7 +91,7 @@ def verdict(results):
         says = f"trained network: share of ‖{name}‖ that no closed form explains"
         checks.append(shown(f"distance {name}", says, found["distance"][name]))
     for name, facts in found["routes"].items():
-        says = f"trained network without {name}: share of samples right"
+        says = f"trained network{'' if name == 'nothing' else f' without {name}'}: share of samples right"
         checks.append(shown(f"without {name}", says, facts["accuracy"]))
     return checks
 

@@ -157,8 +157,11 @@ def _pairs(settings, found):
 def _source(task, seeds):
     """Where the images come from, and how each seed divides them."""
     facts = task.spec()
-    sizes = {side: [len(index) for index in task.split[side]] for side in ("train", "test")}
-    aside = [len(index) for index in replace(task, held_out="validation").split["test"]]
+
+    def sizes(split):
+        return " and ".join(str(len(index)) for index in split)
+
+    chosen = replace(task, held_out="validation").split["test"]
     checksums = ", ".join(f"seed {seed}: {replace(task, seed=seed).checksum}" for seed in seeds)
     sha256 = facts["data_sha256"]
     if isinstance(sha256, dict):
@@ -169,8 +172,9 @@ def _source(task, seeds):
         origin=inside if task.source is None else f"the official files in {task.source}",
         licence=facts["licence"],
         sha256=str(sha256),
-        split=f"{sizes['train']} images of the digits for training, {aside} others for choices, {sizes['test']} others held out "
-        "for the test, drawn anew by each seed; indices are in each model's file; checksum of data, split and samples, "
+        split=f"{sizes(task.split['train'])} images of the digits for training, {sizes(chosen)} others for choices, "
+        f"{sizes(task.split['test'])} others held out for the test, drawn anew by each seed; indices are in each model's "
+        "file; checksum of data, split and samples, "
         f"{checksums}",
     )
 
@@ -263,13 +267,13 @@ def answer(results):
     members = results.facts["runs"]["simultaneous"]
     total, odd = _missed(members)
     curve = results.series["learning-curve"]
-    most, best = int(curve.images[-1]), float(curve.accuracy_hard_validation[-1])
+    counts = ", ".join(f"{int(n)}" for n in curve.images.values)
+    shares = ", ".join(f"{x:.1%}" for x in curve.accuracy_hard_validation.values)
     met = "The 99 % hoped for is reached" if mean >= TARGET else "The 99 % hoped for is missed"
     return (
         f"In the same stages, with {mean:.1%} of the hard samples of test images right ({len(members)} "
         f"seed{'s' * (len(members) > 1)}; three stages {staged:.1%}). {met}: {odd} of {total} misses contain one of the two "
-        f"oddest images of their split; {most} training images of each digit instead of {members[0].task.images} give "
-        f"{best:.1%} on validation."
+        f"oddest images of their split. More training images hardly help: {counts} of each digit give {shares} on validation."
     )
 
 
@@ -286,10 +290,10 @@ def figures(results):
     )
     training = Picture("training", caption, alt, plot_mnist(results.facts["runs"]))
     caption = (
-        "Left: more training images make fewer hard samples of validation images wrong. Right: the test images in most wrong "
+        "Left: wrong hard samples of validation images, by number of training images. Right: the test images in most wrong "
         "hard samples, each with its number of misses over all seeds: odd ways to write a digit."
     )
-    alt = "The share of wrong hard samples falls with the number of training images. Beside it the images with the most misses."
+    alt = "The share of wrong hard samples against the number of training images. Beside it the images with the most misses."
     curve = results.series["learning-curve"]
     share = dict(zip(curve.images.values.tolist(), (1 - curve.accuracy_hard_validation.values).tolist(), strict=True))
     return [

@@ -76,7 +76,10 @@ def run(settings, progress):
     return Results(series={"learning": table}, facts={"rows": rows, "steps": settings["steps"]})
 
 
-WHY = {"share of one class": ", time until every sample of the rare class has margin 1", "Adam": ", in steps"}
+WHAT = {
+    "share of one class": "every sample of the rarer class has margin 1 at t",
+    "Adam": "loss 0.1 after so many steps",
+}
 
 
 def verdict(results):
@@ -84,7 +87,7 @@ def verdict(results):
     rows = results.facts["rows"]
     checks = []
     for (name, value), (time, spread) in rows.items():
-        says = f"{name} = {value:g}: loss 0.1 at t{WHY.get(name, '')}"
+        says = f"{name} = {value:g}: {WHAT.get(name, 'loss 0.1 at t')}"
         checks.append(shown(f"{name} {value:g}", says, time, **spread))
     slow, fast = (rows["initial scale ω", value][0] for value in (min(results_of(rows, "initial scale ω")), 0.3))
     says = "a smaller ω is slower: time at the smallest ω minus that at 0.3"
@@ -119,7 +122,9 @@ def answer(results):
         f"{rare} at {share[-1]:g}. Width, a tenfold learning rate and minibatches hardly matter "
         f"({min(times['width m']):.0f} to "
         f"{max(times['width m']):.0f}, {times['learning rate'][-1]:.0f}, {times['minibatch'][0]:.0f}). Adam needs "
-        f"{min(times['Adam']):.0f} steps where descent needs {base / 0.1:.0f}."
+        f"{min(times['Adam']):.0f} steps at its best rate, descent {base / 0.1:.0f} at rate 0.1 and "
+        f"{times['learning rate'][-1] / results_of(rows, 'learning rate')[-1]:.0f} at rate "
+        f"{results_of(rows, 'learning rate')[-1]:g}."
     )
 
 
@@ -129,15 +134,18 @@ def figures(results):
     adam = {
         f"{name}, η = {value:g}": time for (name, value), (time, _) in results.facts["rows"].items() if name == "Adam"
     }
-    adam["descent, η = 0.1"] = results.facts["rows"]["initial scale ω", 0.3][0] / 0.1
+    times = results.facts["rows"]
+    adam |= {
+        f"descent, η = {rate:g}": times["learning rate", rate][0] / rate for rate in results_of(times, "learning rate")
+    }
     rows = {name: time for name, time in rows.items() if math.isfinite(time)}
     text = ", ".join(f"{name}: {time:.0f}" for name, time in rows.items())
     return [
         Picture(
             "times",
             "How long until the loss is 0.1 when one thing is changed from the base case (ω = 0.3, b = 1/2, "
-            "balanced, infinite width, "
-            "rate 0.1); right, in steps, beside Adam.",
+            "balanced, infinite width, rate 0.1; for the shares of a class, until every sample of the rarer one has margin 1); "
+            "right, in steps, beside Adam.",
             f"Bars of learning times: {text}; and of steps for Adam.",
             plot_bars({"one thing changed": rows, "in steps": adam}, xlabels=["time", "steps"]),
         )

@@ -7,7 +7,7 @@ import numpy as np
 import mixflow as mf
 
 from ..batch import changed, train_batch
-from ..check import between, equal, near, paper, shown, theory
+from ..check import between, equal, near, paper, shown, stored, theory
 from ..figures.questions import plot_questions
 from ..reaching import reaches
 from ..theory.critical import CV, critical, plateau_growth
@@ -130,9 +130,9 @@ def _roles(results):
     ]
 
 
-def _all_on(data):
-    """(T,) whether every neuron is on."""
-    return (data.z.values > 0).all(axis=(1, 2))
+def _off(run):
+    """When the first neuron switches off, located between the saves; None if none does."""
+    return run.stages[0].evidence["switch_off"]
 
 
 def _at(data, t):
@@ -145,8 +145,8 @@ def _first_end(facts):
     early, late = (facts["staged"][end] for end in facts["settings"]["ends"])
     T1 = facts["settings"]["ends"]
     length = facts["settings"]["attention"]
-    time, score, on = early.dataset.time.values, contrast(early.dataset), _all_on(early.dataset)
-    first = float(time[~on][0]) if (~on).any() else math.nan
+    score, on = contrast(early.dataset), (early.dataset.z.values > 0).all(axis=(1, 2))
+    first = _off(early) or math.nan
     before = theory(
         "w·c = 0, and with every neuron on nothing moves the contrast (docs/mathematics.md §5); rounding", tolerance=1e6
     )
@@ -203,8 +203,8 @@ def _order(facts, settings):
     for values, found in facts["before"].items():
         name = f"ReLU before the average, {values} value{'s' * (values > 1)} a head"
         says = f"{name}: seeds of {settings['seeds']} that end with every sample right"
-        known = paper(
-            "the paper's network has ReLU after the average; that the other order learns too was seen", after=True
+        known = stored(
+            "the paper's network has ReLU after the average; that the other order learns too was seen before"
         )
         checks.append(equal(f"before {values}", says, found["right"], settings["seeds"], **known))
         checks.append(
@@ -238,9 +238,8 @@ def answer(results):
     T, length = facts["longer"], facts["settings"]["attention"]
     L = max(T)
     slow, fast = (_at(facts["staged"][end].dataset, end + length) for end in (early, late))
-    data = facts["staged"][early].dataset
-    off = data.time.values[~_all_on(data)]
-    itself = f"until it switches a neuron off itself, at t = {off[0]:.0f}," if len(off) else "to its end"
+    off = _off(facts["staged"][early])
+    itself = f"until it switches a neuron off itself, at t = {off:.0f}," if off else "to its end"
     return (
         "The asymmetry comes from neurons that switch off: with all on, the contrast score stays 0. As query the "
         "identifier ends at "

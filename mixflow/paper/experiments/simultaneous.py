@@ -111,7 +111,7 @@ def verdict(results):
     for level, steps in STEPS_TO.items():
         t = reaches(series.time.values, series.loss.values, level)
         says = f"the loss falls to {level:g}, between saves"
-        bounds = ((steps - 1) * rate - 1e-6, steps * rate + 1e-6)
+        bounds = ((steps - 1) * rate, steps * rate)
         checks.append(between(f"loss {level:g}", says, t or math.nan, *bounds, **stored(STORED)))
     says = "loss on the plateau, t = 50"
     plateau = series.sel(time=50, method="nearest")
@@ -126,7 +126,8 @@ def _stage_one(limit, settings):
     hard, c = data.hard.values.astype(bool), [str(name).startswith("c") for name in data.feature.values]
     worth = float(np.abs(before.w.values[..., c]).max(initial=0.0))
     tied = float(np.abs(before.margin.values[:, hard]).max(initial=0.0))
-    moved = float(before.w.sel(head="+").values[..., ~np.array(c)].max(initial=0.0))
+    signals = data.w.sel(head="+").values[..., ~np.array(c)].max(axis=-1)
+    moved = float(np.interp(limit.stages[0].end or math.nan, data.time.values, signals))
     why = "with every neuron on, w·c = 0 is invariant (docs/mathematics.md §5); tolerance: rounding"
     known = theory(why, tolerance=1e6)
     need = 1.5 * settings["bias"]
@@ -135,13 +136,12 @@ def _stage_one(limit, settings):
         between("ties", "largest |y·F| of a hard sample before that", tied, None, 1e-12, **known),
         near(
             "w.v",
-            "w·v of head + at the last save before it: 3b/2",
+            "w·v of head + when it does: 3b/2",
             moved,
             need,
             0.04 * need,
             **theory(
-                "z = b − 2α/3 = 0 switches it off (docs/mathematics.md §5); tolerance: how far w moves between two "
-                "saves"
+                "z = b − 2α/3 = 0 switches it off (docs/mathematics.md §5); tolerance: what attention moves until then"
             ),
         ),
     ]

@@ -20,7 +20,7 @@ def plot_bars(groups, *, xlabels):
             panel.invert_yaxis()
             panel.axvline(0, color="#767676", lw=0.8)
             for place, number in zip(places, numbers, strict=True):
-                text = f"{number:.3g}".replace("-", "−")
+                text = (f"{number:.0f}" if abs(number) >= 100 else f"{number:.3g}").replace("-", "−")
                 side = (4, "left") if number >= 0 else (-4, "right")
                 panel.annotate(text, (number, place), (side[0], 0), textcoords="offset points", ha=side[1], va="center")
             panel.margins(x=0.18)

@@ -280,7 +280,7 @@ def proven(lab):
         name="proven",
         sentence="The gradient flow learns: it is enclosed, every rounding error included, until every sample is right.",
         quantity=f"time at which the flow's loss passes {PROVEN:g}",
-        predicted=f"between {low:.10g} and {high:.10g}, and every sample right",
+        predicted=f"between {low:.12g} and {high:.12g}, and every sample right",
         measured=time,
         ok=low - room <= time <= high + room and proof.every_sample_right,
         facts=proof.facts(),
