@@ -46,7 +46,7 @@ def test_every_step_of_the_story_shows_what_it_says(visit):
             assert tally == "4 right · 4 undecided · 0 wrong"
             assert read(page, "right") == "50 %"
             assert widths(page) == pytest.approx(np.full(18, 1 / 3), abs=1e-3)
-            assert float(re.search(r"stops at (\S+):", told[2])[1]) == pytest.approx(np.log(2) / 2, abs=0.01)
+            assert float(re.search(r"has come to (\S+)\.$", told[2])[1]) == pytest.approx(np.log(2) / 2, abs=0.01)
         if step == 3:
             assert tally == "4 right · 4 undecided · 0 wrong"
             assert float(re.search(r"t ≈ (\d+(?:\.\d+)?)", told[3])[1]) == pytest.approx(12.2, abs=0.2)
@@ -150,6 +150,11 @@ def test_phone_dark_and_still(visit):
     order = ["#network", "#loss", "#samples", "#controls", "#neurons"]
     tops = [page.evaluate(f"document.querySelector('{one}').getBoundingClientRect().top") for one in order]
     assert tops == sorted(tops)
+    page.click("#help")
+    assert page.evaluate(
+        "((g) => [g.scrollTop, g.scrollHeight > g.clientHeight])(document.getElementById('glossary'))"
+    ) == [0, True]
+    page.click("#help-close")
     clipped = """[...document.querySelectorAll('#network text')].filter((t) => {
         const b = t.getBBox(), v = t.ownerSVGElement.viewBox.baseVal;
         return b.x < 0 || b.x + b.width > v.width || b.y + b.height > v.height; }).map((t) => t.textContent)"""

@@ -209,6 +209,7 @@ def test_what_breaks_breaks(visit, preset):
 def test_the_server_adds_what_needs_python(visit, served):
     page = visit("#method=flow&until=300&compare=gd", address=served)
     assert "by the server" in page.inner_text("#status")
+    assert not page.is_visible("#alert")  # the server was not there yet when it was asked, and not gone either
     assert page.locator("#switchboard path.mark").count() > 0
     until(page, "document.querySelectorAll('#loss path.line').length === 4")
     flow = shown(page)

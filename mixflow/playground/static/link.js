@@ -30,6 +30,10 @@ export class Link extends EventTarget {
     return this.socket.readyState === WebSocket.OPEN;
   }
 
+  get gone() {
+    return this.socket.readyState >= WebSocket.CLOSING;
+  }
+
   send(message) {
     if (this.open) this.socket.send(JSON.stringify(message));
   }

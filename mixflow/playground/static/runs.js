@@ -23,7 +23,11 @@ export class Runs extends EventTarget {
     for (const source of [local, link]) {
       source?.addEventListener("frame", ({ detail: { header, arrays } }) => this[`on_${header.kind}`]?.(header, arrays, source));
     }
-    link?.addEventListener("open", () => { if (this.waiting) this.ask(true); });
+    link?.addEventListener("open", () => {
+      if (this.lost) messages.say("");
+      this.lost = false;
+      if (this.waiting) this.ask(true);
+    });
     link?.addEventListener("gone", () => { if (SLOTS.some((slot) => this.coming[slot]?.source === link)) this.away(); });
   }
 
@@ -32,7 +36,7 @@ export class Runs extends EventTarget {
   }
 
   away() {
-    this.waiting = true;
+    this.waiting = this.lost = true;
     messages.status("The server is gone.", "gone");
     messages.say(GONE);
   }
@@ -62,7 +66,12 @@ export class Runs extends EventTarget {
     if (before && before.source !== source) before.source.send({ type: "cancel", slot, id: before.id });
     this.coming[slot] = null;
     if (!source) { this.refuse(why); return; }
-    if (source === this.link && !source.open) { this.coming[slot] = { source }; this.away(); return; }
+    if (source === this.link && !source.open) {
+      this.coming[slot] = { source };
+      if (source.gone) this.away();
+      else this.waiting = true; // it is being called: it answers, or it is gone
+      return;
+    }
     this.coming[slot] = { id: this.number, key: source === this.local ? `own-${text}` : null, source };
     source.send({ type: "run", slot, id: this.number, controls, ...(source === this.local && { key: this.coming[slot].key }) });
     if (slot === "main") messages.status("computing …", "running");

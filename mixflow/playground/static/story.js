@@ -18,7 +18,7 @@ const STEPS = [
     title: "Averaging fails", set: { sample: HARD, method: "three", neurons: 1000, attention: 1, converge: 1 }, to: (run) => run.stage("neurons").end,
     say: () => "Here attention is frozen: every token looks at all tokens alike, so the network can only add the signals up. Watch the tiles: half of them come right, half never do.",
     ask: "Which samples can it not decide, and why?",
-    tell: (run) => `Those whose signals disagree: +1 − 1 = 0, whatever the identifier says. Such samples are called hard: a plain vote of the signals does not give the answer, only the identifier can. Where the signals agree a vote is enough; those are easy. The loss stops at ${number(run.at("loss", run.nearest(run.stage("neurons").end)), 3)}: undecided on half of the samples (½ ln 2).`,
+    tell: (run) => `Those whose signals disagree: +1 − 1 = 0, whatever the identifier says. Such samples are called hard: a plain vote of the signals does not give the answer, only the identifier can. Where the signals agree a vote is enough; those are easy. The loss cannot fall below ½ ln 2 = 0.347, the price of a blind guess on half of the samples; here it has come to ${number(run.at("loss", run.nearest(run.stage("neurons").end)), 3)}.`,
   },
   {
     title: "Neurons learn", set: { sample: HARD, probe: "w0" }, to: (run) => 1.6 * (run.stage("neurons")?.end ?? 12),
