@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mixflow.filippov.gates import OFF, ON, SLIDING, ChatteringError, decide
+from mixflow.filippov.gates import OFF, ON, SLIDING, ChatteringError, decide, decide_any
 
 TOL = 1e-6
 
@@ -99,3 +99,15 @@ def test_an_impossible_problem_is_a_named_error():
     v, N, r = np.array([-0.5, 0.5]), np.array([[0.0, 1.0], [-1.0, 0.0]]), np.array([-1.0, -1.0])
     with pytest.raises(ChatteringError, match="no consistent choice"):
         decide(v, N, r, np.array([OFF, OFF]))
+
+
+def test_a_direction_that_dependent_surfaces_leave_open_is_seen():
+    """B d = 0, at both ends of the segment two gates leave at once, and the two that stay are dependent: the worst there is."""
+    rng = np.random.default_rng(0)
+    for _ in range(10):
+        d, middle = np.array([*rng.uniform(-0.2, 0.2, 2), -0.5, -0.5]), np.array([*rng.uniform(0.3, 0.7, 2), 0.5, 0.5])
+        B = 2 * rng.normal(size=(4, 4))
+        B[1, :2] = rng.normal() * B[0, :2]
+        B[:, 3] = 2 * B[:, :2] @ d[:2] - B[:, 2]
+        with pytest.raises(ChatteringError, match="several solutions"):
+            decide_any(-B @ middle, B, np.full(4, SLIDING), np.copy)

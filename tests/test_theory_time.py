@@ -53,7 +53,9 @@ def test_the_closed_form_has_its_own_mechanism():
     assert abs(found["value of the identifiers"]["smallest_margin"]) < 1e-12
     shares = who_attends(net.task, net.A)["+", -1]["c"]
     assert list(shares.values()) == pytest.approx(net.attention[-1][0].tolist())
-    assert entries(net.w, net.A)["A[v_k,c_k]"] == pytest.approx(-net.B)
+    found = entries(net.w, net.A)
+    assert found["A[v_k,c_k]"] == pytest.approx(-net.B)
+    assert found["A[v_j,c_k]"] == pytest.approx(net.A[0, 4, 0])  # K = 3: the signal of class 2, asked by class 1
 
 
 def test_trained_and_tied_networks_beside_it():
