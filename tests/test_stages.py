@@ -169,8 +169,11 @@ def test_convergence_is_judged_by_how_the_loss_falls(law, found, word):
 
 
 def test_a_large_omega_moves_the_attention_first():
-    stages = detect(trajectory(descent(steps=6000, save_every=20, learning_rate=0.01, omega=15.0)))
+    run = trajectory(descent(steps=6000, save_every=20, learning_rate=0.01, omega=15.0))
+    stages = detect(run)
     assert not stages[0].found
+    moved = np.abs(run.A - run.A[0]).max(axis=1)
+    assert np.interp(stages[0].evidence["score_moved_by_1"], run.time, moved) == pytest.approx(1.0)
     assert "attention moved first" in stages[0].evidence["reason"]
     assert stages[1].found
     assert stages[1].start == 0
@@ -235,6 +238,10 @@ def test_switch_off_is_interpolated_from_the_smooth_side(when, spacing):
     z = np.where(time > when, 0.2 * z, z)
     got = switch_off(time, z[:, None])
     assert abs(got - when) <= (0.02 if when > 2.01 * spacing else 1.0) * spacing + 1e-9
+
+
+def test_a_neuron_that_starts_silent_is_off_from_the_first_save():
+    assert switch_off(np.array([1.0, 2.0]), np.array([[-0.5, 1.0], [-1.0, 1.0]])) == 1.0
 
 
 @pytest.mark.parametrize("stop", [100, 1000, 2500, 20_000])

@@ -6,6 +6,8 @@ import numpy as np
 
 from ..errors import SpecError
 
+MOST = 2**29  # numbers in the key and query weights, or in the value weights: 4 GB
+
 
 def embedding(task, dimension=None):
     """Φ, shape (d, F): feature vectors with Φᵀ Φ = Γ, in the first F coordinates (d ≥ F unless Γ has low rank).
@@ -52,8 +54,16 @@ def _rows(transformer, task, many, rng):
     m, d = transformer.width, len(embedding(task, transformer.dimension))
     F = min(d, len(task.features))
     scale = 1 / math.sqrt(d) if transformer.standard else transformer.omega / math.sqrt(m)
-    seen, rest = rng.standard_normal((*many, m, F)), rng.standard_normal((*many, m, d - F))
-    return scale * np.concatenate([seen, rest], axis=-1)
+    if (total := math.prod(many) * m * d) > MOST:
+        raise SpecError(
+            f"width = {m}: {d} coordinates of each neuron are {total} numbers to draw, above {MOST}; take a smaller width, or "
+            "math.inf for its limit."
+        )
+    drawn = rng.standard_normal((*many, m, F))
+    if d > F:
+        drawn = np.concatenate([drawn, rng.standard_normal((*many, m, d - F))], axis=-1)
+    drawn *= scale  # in place: at width 10⁷ these are gigabytes
+    return drawn
 
 
 def _value_product(transformer, task):
@@ -127,7 +137,9 @@ def start(transformer, task):
     attentions = 1 if transformer.shared_attention else len(transformer.heads_for(task))
     F = len(task.features)
     if not transformer.mean_field:
-        K, Q = (W @ Phi for W in _keys_and_queries(transformer, task))
+        K, Q = _keys_and_queries(transformer, task)
+        if not np.array_equal(Phi, np.eye(F)):  # the product by 1 would take longer than drawing
+            K, Q = K @ Phi, Q @ Phi
         return state | products(transformer, K, Q)
     state["A"] = np.zeros((attentions, F, F))
     if transformer.direct:
