@@ -38,6 +38,8 @@ def from_stability(results):
         for kind, one in result["linear"].items():
             row = {"classes": result["classes"], "until": result["until"], "type": kind}
             row |= {"linear": one["growth"][-1], "worst": one["most"][-1], "coupling": one["coupling"]}
+            if kind in result.get("agreement", {}):
+                row["two flows"] = max(result["agreement"][kind]["difference"])
             for width, seeds in result["seeds"].items():
                 if kind in seeds:
                     row[f"width {width}"] = mf.measure.mean_interval([path[-1] for path in seeds[kind]])
