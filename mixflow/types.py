@@ -19,7 +19,8 @@ from matplotlib.figure import Figure as Figure
 
 from .engines.base import Engine as Engine
 from .measure.stages import Stage as Stage
-from .methods import GradientDescent, GradientFlow, Optimizer, ThreeStage
+from .methods import GradientDescent, GradientFlow, Optimizer
+from .methods import ThreeStage as ThreeStage
 from .methods.until import Until as Until
 from .networks.own import Network
 from .networks.transformer import Transformer as Transformer

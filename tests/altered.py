@@ -18,8 +18,9 @@ def refused(content):
 def alter(content, rng):
     """One random alteration of one cell or piece, as (name, contents)."""
     new = copy.deepcopy(content)
-    cells, kind = new["cells"], rng.integers(8)
-    k, piece = rng.integers(len(cells["radius"])), new["pieces"][rng.integers(len(new["pieces"]))]
+    stage = new["stages"][rng.integers(len(new["stages"]))]
+    cells, kind = stage["cells"], rng.integers(8)
+    k, piece = rng.integers(len(cells["radius"])), stage["pieces"][rng.integers(len(stage["pieces"]))]
     if kind < 3:
         name, factor = (("radius", 0.5), ("mu", 0.99), ("delta", 0.5))[kind]
         cells[name][k] *= factor
@@ -38,5 +39,5 @@ def alter(content, rng):
         for values in cells.values():
             del values[k]
     else:
-        name, new["first_radius"] = "first radius", new["first_radius"] / 2
+        name, stage["first_radius"] = "first radius", stage["first_radius"] / 2
     return name, new

@@ -1,23 +1,15 @@
-"""Runs that are theorems: the arithmetic, the derivatives, the enclosures, the file and its independent checker."""
+"""Runs that are theorems: enclosures contain the flow, boxes their members, regions are covered, and what stops is said."""
 
-import copy
-import dataclasses
-import json
-import pathlib
 import types
 from fractions import Fraction
 
-import flint
 import numpy as np
 import pytest
-from altered import alter, refused
+from altered import refused
 
 import mixflow as mf
-from mixflow.cli import main
-from mixflow.intervals import Interval, around, interval, matmul
-from mixflow.proofs import checker, cover, finite, hessian, network
-from mixflow.proofs.file import contents, seal, verdict
-from mixflow.proofs.series import Series, expansion
+from mixflow.proofs import cover, network
+from mixflow.proofs.file import contents
 from mixflow.proofs.tube import SHARES
 
 TASK, TRANSFORMER = mf.Mixture(classes=2), mf.Transformer(omega=0.3)
@@ -33,206 +25,6 @@ def proof():
 def box():
     """Every ω and b near 0.3 and 0.5, beyond the first switch-off."""
     return mf.prove(TASK, TRANSFORMER, until=16, omega_radius=1e-3, bias_radius=2e-4)
-
-
-@pytest.fixture(scope="module")
-def short():
-    """The contents of a proof of twelve cells, which the checker reads in a tenth of a second."""
-    return json.loads(json.dumps(contents(mf.prove(TASK, TRANSFORMER, until=3))))
-
-
-def random_state(K, seed=0, size=0.5):
-    return network.start(K, Fraction(3, 10)).mid + size * np.random.default_rng(seed).normal(size=34)
-
-
-# --- the arithmetic
-
-
-def test_interval_expressions_contain_what_arb_finds():
-    rng = np.random.default_rng(1)
-    flint.ctx.prec = 200
-    x, y = rng.normal(size=(2, 300)) * 10.0 ** rng.integers(-3, 2, 300)
-    X, Y = interval(x), interval(y)
-    found = {
-        "sum": ((X + Y) * 3.0 - Y / 7.0, lambda a, b: (a + b) * 3 - b / 7),
-        "softmax": (X.exp() / (X.exp() + Y.exp()), lambda a, b: a.exp() / (a.exp() + b.exp())),
-        "root": ((X.square() + Y.square()).sqrt(), lambda a, b: (a * a + b * b).sqrt()),
-        "log": ((1.0 + (X - Y).exp()).log(), lambda a, b: (1 + (a - b).exp()).log()),
-        "inverse": (1.0 / (X * Y), lambda a, b: 1 / (a * b)),
-    }
-    for name, (enclosure, exact) in found.items():
-        for a, b, low, high in zip(x, y, enclosure.lo, enclosure.hi):
-            value = exact(flint.arb(a), flint.arb(b))
-            assert flint.arb(low) < value < flint.arb(high), (name, a, b)
-            assert high - low <= 1e-12 * (1 + abs(high)), (name, a, b)
-
-
-def test_matrix_products_contain_every_product_of_their_members():
-    rng = np.random.default_rng(2)
-    X, Y = rng.normal(size=(2, 5, 7, 7))
-    enclosure = matmul(around(X, np.full(X.shape, 0.1)), around(Y, np.full(Y.shape, 0.01)))
-    for _ in range(20):
-        inside = (X + 0.1 * rng.choice([-1, 1], X.shape)) @ (Y + 0.01 * rng.choice([-1, 1], Y.shape))
-        assert (enclosure.lo <= inside).all()
-        assert (inside <= enclosure.hi).all()
-    thin = matmul(X[0], Y[0])
-    for i, j in np.ndindex(7, 7):
-        exact = sum(Fraction(a) * Fraction(b) for a, b in zip(X[0, i], Y[0, :, j]))
-        assert Fraction(thin.lo[i, j]) <= exact <= Fraction(thin.hi[i, j])
-
-
-def test_series_are_taylor_series():
-    """exp(s)/(1 + s²) about s = 0.3: coefficients against Arb's series."""
-    flint.ctx.prec, flint.ctx.cap = 200, 9
-    s = expansion(interval(np.array([[0.0], [1.0]])), 0.3, 9)
-    found = s.exp() / (1.0 + s * s)
-    t = flint.arb_series([flint.arb(0.3), 1])
-    exact = (t.exp() / (1 + t * t)).coeffs()
-    for low, each, high in zip(found.c.lo[:, 0], exact, found.c.hi[:, 0]):
-        assert flint.arb(low) <= each <= flint.arb(high)
-        assert high - low < 1e-12
-    assert isinstance(found, Series)
-
-
-# --- the network in 34 numbers
-
-
-@pytest.mark.parametrize("K", [2, 3, 5])
-def test_34_numbers_move_as_the_symmetric_model_does(K):
-    from mixflow.engines.symmetric_field import symmetric_field
-
-    tables, x = network.symmetric(K), random_state(K)
-    field = symmetric_field(mf.Mixture(classes=K), TRANSFORMER)
-    u, pairs = tables.parts(x)
-    scale = (2, 2 * (K - 1))
-
-    def grams(first, second):
-        return np.array([a.T @ b / n for (a, b), n in zip(zip(first, second), scale)])
-
-    keys, queries = zip(*pairs)
-    y = field.pack(
-        {"w": u / np.sqrt(2 * K), "A": grams(keys, queries), "G_K": grams(keys, keys), "G_Q": grams(queries, queries)}
-    )
-    z = network.preactivations(tables, x, 0.5)
-    assert np.abs(z - field.z(y)).max() < 1e-14
-    assert abs(network.loss(tables, x, 0.5) - field.loss(y)) < 1e-14
-    gates = (z > 0).astype(float)
-    velocity = field.unpack(field.velocity(y, gates))
-    g_u, g_pairs = tables.parts(-network.gradient(tables, x, 0.5, gates))
-    g_keys, g_queries = zip(*g_pairs)
-    assert np.abs(velocity["w"] - g_u / np.sqrt(2 * K)).max() < 1e-14
-    assert np.abs(velocity["A"] - grams(g_keys, queries) - grams(keys, g_queries)).max() < 1e-14
-    assert np.abs(velocity["G_K"] - grams(g_keys, keys) - grams(keys, g_keys)).max() < 1e-14
-
-
-@pytest.mark.parametrize("K", [2, 3])
-def test_hessian_is_the_derivative_of_the_gradient(K):
-    tables, x = network.symmetric(K), random_state(K)
-    gates = (network.preactivations(tables, x, 0.5) > 0).astype(float)
-    exact = hessian.curvature(tables, interval(x), 0.5).hessian(gates)
-    assert (exact.hi - exact.lo).max() < 1e-12
-    step = 1e-6 * np.eye(34)
-    slope = [network.gradient(tables, x + e, 0.5, gates) - network.gradient(tables, x - e, 0.5, gates) for e in step]
-    assert np.abs(np.array(slope) / 2e-6 - exact.mid).max() < 1e-9
-    assert hessian.growth(exact).hi == pytest.approx(np.linalg.eigvalsh(-exact.mid)[-1], rel=1e-9)
-
-
-@pytest.mark.parametrize(("radius", "slack"), [(1e-6, 1e-4), (0.01, 0.01)])
-def test_growth_on_a_ball_bounds_every_member(radius, slack):
-    """Radii on both sides of `SMALL`: boxes, and third derivatives."""
-    x = mf.prove(TASK, TRANSFORMER, until=1).tube.pieces[-1].at(1.0)
-    tables = network.symmetric(2)
-    gates = (network.preactivations(tables, x, 0.5) > 0).astype(float)
-    around_x = hessian.curvature(tables, interval(x), 0.5, radius)
-    mu = hessian.growth(around_x.hessian(gates)).hi + around_x.change(interval(gates))
-    slopes, margins = around_x.slopes(), around_x.slopes(gates)
-    H = hessian.curvature(tables, interval(x), 0.5).hessian(gates).mid
-    g = network.gradient(tables, x, 0.5, gates)
-    rng = np.random.default_rng(3)
-    for _ in range(10):
-        d = rng.normal(size=34)
-        member = x + radius * d / np.linalg.norm(d)
-        value = np.linalg.eigvalsh(-hessian.curvature(tables, interval(member), 0.5).hessian(gates).mid)[-1]
-        assert value <= mu <= value + slack
-        change = network.preactivations(tables, member, 0.5) - network.preactivations(tables, x, 0.5)
-        assert (np.abs(change) <= radius * slopes + 1e-15).all()
-        change = network.margins(tables, member, 0.5) - network.margins(tables, x, 0.5)
-        assert (np.abs(change) <= radius * margins + 1e-15).all()
-        if radius > hessian.SMALL:
-            frame = np.outer(member - x, d) / np.linalg.norm(d)
-            bent = np.linalg.norm(network.gradient(tables, member, 0.5, gates) - g - H @ (member - x))
-            bound = around_x.remainder(interval(gates), frame, np.array(0.0))
-            assert bent <= bound <= around_x.remainder(interval(gates), radius * np.eye(34), np.array(0.0)) < radius**2
-
-
-def test_without_symmetry_the_network_is_the_same_on_symmetric_weights():
-    small, full, U, n = network.symmetric(2), finite.tables(), finite.embedding(), finite.neurons()
-    x = random_state(2)
-    assert np.array_equal(U.T @ U, np.eye(34))
-    z = network.preactivations(small, x, 0.5)
-    gates = (z > 0).astype(float)
-    assert np.abs(network.preactivations(full, U @ x, 0.5) - z[n]).max() < 1e-14
-    g = network.gradient(full, U @ x, 0.5, gates[n])
-    assert np.abs(g - U @ network.gradient(small, x, 0.5, gates)).max() < 1e-15
-    W = U @ network.start(2, Fraction(3, 10)).mid
-    S = np.hstack([W[8:40].reshape(8, 4), W[40:72].reshape(8, 4)])
-    assert np.abs(S.T @ S - 0.09 * np.eye(8)).max() < 1e-15
-    # One direction of each orbit stands for all of them.
-    every = dataclasses.replace(full, orbits=(np.arange(40), ((np.arange(40), np.ones(40)),)))
-    few, all_ = (hessian.curvature(t, interval(U @ x), 0.5, 1e-3).change(interval(gates[n])) for t in (full, every))
-    assert few == pytest.approx(all_, rel=1e-9)
-    # A start O S, S symmetric, is off x̂(0) in directions that `starts` keeps; those of O times a skew matrix it drops.
-    P, M = finite.space().starts, np.random.default_rng(6).normal(size=(8, 8))
-    for sign in (1, -1):
-        change = S / 0.3 @ (M + sign * M.T)
-        x = np.concatenate([np.zeros(8), change[:, :4].ravel(), change[:, 4:].ravel(), np.zeros(64)])
-        assert np.abs(P @ x - (x if sign > 0 else 0)).max() < 1e-14
-
-
-def test_a_network_of_finite_width_stays_in_the_tube_of_its_distance():
-    proof = mf.prove(TASK, TRANSFORMER, until=1, distance=0.02)
-    wide = mf.Transformer(width=1_000_000, omega=0.3, seed=1)
-    flow = mf.train(TASK, wide, mf.GradientFlow(until=1, rtol=1e-10))
-    start = flow.dataset.isel(time=0)
-    far = 0.0
-    for head in ("+", "-"):
-        G_K, A, G_Q = (start[name].sel(head=head).values for name in ("G_K", "A", "G_Q"))
-        values, vectors = np.linalg.eigh(np.block([[G_K, A], [A.T, G_Q]]))
-        far += np.sum(((vectors * np.sqrt(values)) @ vectors.T - 0.3 * np.eye(8)) ** 2)
-    assert np.sqrt(far) < 0.02
-    low, high = proof.loss(1.0)
-    assert low < float(flow.dataset.loss[-1]) < high
-    assert proof.width == finite.width(0.02, 0.3)
-    with pytest.raises(mf.SpecError, match="balls only"):
-        proof.save("never.json")
-    with pytest.raises(mf.SpecError, match="expected 2 classes"):
-        mf.prove(mf.Mixture(classes=3), TRANSFORMER, until=1, distance=0.02)
-
-
-def test_random_starts_are_as_near_as_the_bound_says():
-    """The 99th of a hundred draws at width 1000 is within 0.068 of mean-field; the bound says 0.087."""
-    rng = np.random.default_rng(0)
-    draws = 0.3 / np.sqrt(1000) * rng.normal(size=(100, 2, 1000, 8))
-    distance = np.sqrt(((np.linalg.svd(draws, compute_uv=False) - 0.3) ** 2).sum((1, 2)))
-    assert 0.95 * finite.start_distance(1000, 0.3, 0.0) < distance.mean() < finite.start_distance(1000, 0.3, 0.0)
-    assert distance.max() < finite.start_distance(1000, 0.3) < 1.4 * np.quantile(distance, 0.99)
-    width = finite.width(0.05, 0.3)
-    assert finite.start_distance(width, 0.3) <= 0.05 < finite.start_distance(width - 1, 0.3)
-
-
-def test_growth_bounds_every_matrix_of_an_interval():
-    rng = np.random.default_rng(4)
-    middle = rng.normal(size=(9, 9))
-    middle = middle + middle.T
-    bound = hessian.growth(Interval(middle - 0.1, middle + 0.1)).hi
-    for _ in range(50):
-        noise = rng.choice([-0.1, 0.1], (9, 9))
-        member = middle + np.triu(noise) + np.triu(noise, 1).T
-        assert np.linalg.eigvalsh(-member)[-1] <= bound
-    assert bound <= np.linalg.eigvalsh(-middle)[-1] + 0.9 + 1e-9
-
-
-# --- what is proven
 
 
 def test_the_first_switch_off_is_enclosed(proof):
@@ -356,93 +148,26 @@ def test_where_the_argument_stops_is_said():
         (mf.Mixture(classes=2, priors=(0.7, 0.3)), TRANSFORMER, None),
         (TASK, mf.Transformer(width=8), None),
         (TASK, TRANSFORMER, -1),
-        (TASK, TRANSFORMER, mf.Until("easy_margin", 1)),
     ):
         with pytest.raises(mf.SpecError):
             mf.prove(task, transformer, until=until)
-
-
-# --- the file and its checker
-
-
-def test_a_file_reads_back(proof, tmp_path):
-    path = tmp_path / "proof.json"
-    proof.save(path)
-    again = mf.Proof.load(path)
-    assert again.facts() == proof.facts()
-    assert again.loss(10.0) == proof.loss(10.0)
-    assert verdict(path) is None
-    path.write_text(path.read_text().replace('"classes":2', '"classes":3'))
-    with pytest.raises(mf.StoreError, match="altered"):
-        mf.Proof.load(path)
-    with pytest.raises(mf.StoreError, match="no-such-proof"):
-        mf.Proof.load(tmp_path / "no-such-proof.json")
-
-
-def test_the_checker_stands_alone():
-    text = pathlib.Path(checker.__file__).read_text()
-    assert len(text.splitlines()) <= 300
-    assert "import mixflow" not in text
-    assert "from ." not in text
-
-
-def test_altered_proofs_are_refused_even_with_a_fresh_checksum(short):
-    assert refused(short) is None
-    rng = np.random.default_rng(5)
-    for _ in range(24):
-        name, altered = alter(short, rng)
-        assert refused(altered) is not None, name
-        with pytest.raises(checker.Refused, match="checksum"):
-            checker.check(altered, print)
-
-
-def test_lowering_everything_consistently_is_refused_by_the_mathematics(short):
-    """δ or μ divided by ten in every cell, with the radii that follow from it: only the network itself can object."""
-    for name, reason in (("delta", "residual"), ("mu", "Hessian")):
-        new = copy.deepcopy(short)
-        cells = new["cells"]
-        cells[name] = [value / 10 for value in cells[name]]
-        r = new["first_radius"]
-        for k, (begin, end) in enumerate(zip(cells["begin"], cells["end"])):
-            h = (end - begin) / 2**34
-            x = h * cells["mu"][k]
-            r = (r + h * cells["delta"][k]) * (1 + x + x * x) * (1 + 1e-12)
-            cells["radius"][k] = r
-        assert reason in refused(new)
-
-
-def test_a_prover_with_the_hessians_sign_flipped_gives_no_accepted_proof(monkeypatch):
-    true = hessian.Curvature.hessian
-    monkeypatch.setattr(hessian.Curvature, "hessian", lambda self, gates: -true(self, gates))
-    content = contents(mf.prove(TASK, TRANSFORMER, until=1))
-    assert refused(content) is not None
-
-
-# --- the command
-
-
-def test_the_command_proves_draws_and_checks(proof, tmp_path, capsys, monkeypatch):
-    path, figure = tmp_path / "proof.json", tmp_path / "tube.svg"
-    assert main(["prove", "--time", "1", "--out", str(path), "--figure", str(figure), "--json"]) == 0
-    facts = json.loads(capsys.readouterr().out)
-    assert {"time", "every_sample_right", "radius", "cells"} <= set(facts)
-    assert facts["cells"] == 4
-    assert "<svg" in figure.read_text()
-    assert main(["prove", "--check", str(path)]) == 0
-    out = capsys.readouterr().out
-    assert out.startswith("accepted")
-    assert "Theorem (computer-assisted)" in out
-    content = json.loads(path.read_text())
-    content["cells"]["delta"][2] /= 3
-    path.write_text(json.dumps({**content, "checksum": seal(content)}))
-    assert main(["prove", "--check", str(path), "--json"]) == 1
-    assert json.loads(capsys.readouterr().out)["accepted"] is False
-    monkeypatch.setattr(cover, "proved", lambda question: proof)
-    assert main(["prove", "--time", "13", "--cover", "--omega-radius", "1e-9"]) == 0
-    assert "every ω in [0.299999999, 0.300000001]" in capsys.readouterr().out
-    assert main(["prove", "--cover"]) == 2
-    assert main(["prove", "--time", "1", "--loss", "0.1"]) == 2
-    assert main(["prove", "--classes", "1"]) == 2
+    flow = mf.ThreeStage(mf.GradientFlow())
+    for method, options in (
+        (mf.ThreeStage(), {}),
+        (mf.GradientFlow(), {}),
+        (flow, {"until": 3}),
+        (flow, {"distance": 0.1}),
+    ):
+        with pytest.raises(mf.SpecError, match="expected"):
+            mf.prove(TASK, TRANSFORMER, method, **options)
+    with pytest.raises(mf.ProofError, match="which stages have not"):
+        mf.prove(TASK, TRANSFORMER, flow, omega_radius=1e-3)
+    with pytest.raises(mf.ProofError, match="holds from the start"):
+        mf.prove(
+            TASK, TRANSFORMER, mf.ThreeStage(mf.GradientFlow(), neurons=1, attention=mf.Until("loss", 0.69), converge=1)
+        )
+    with pytest.raises(mf.ProofError, match="is not reached"):
+        mf.prove(TASK, TRANSFORMER, until=mf.Until("loss", 0.1, limit=3))
 
 
 def test_the_time_of_a_loss_is_enclosed():
@@ -454,3 +179,61 @@ def test_the_time_of_a_loss_is_enclosed():
     assert high - low < 1e-9
     assert flow.dataset.loss.values[-2:] == pytest.approx([0.6, 0.6], abs=1e-10)
     assert "The loss is above 0.6 until" in proof.statement()
+
+
+def test_the_stages_of_a_simultaneous_run_are_enclosed():
+    """T1 and T2 as `run.stages` measures them, and the separation, at an ω where learning is quick."""
+    quick = mf.Transformer(omega=2.5)
+    proof = mf.prove(TASK, quick, until=mf.Until("loss_hard", 0.3))
+    run = mf.train(TASK, quick, mf.GradientFlow(until=proof.end, rtol=1e-10, atol=1e-12))
+    assert [name for name, _ in proof.stages] == ["neurons", "attention"]
+    for (_, (low, high)), measured in zip(proof.stages, run.stages):
+        assert low - 1e-7 < measured.end < high + 1e-7
+        assert high - low < 1e-4
+    low, high = proof.separated
+    assert high - low < 1e-4
+    assert proof.stages[0][1][1] < low < high < proof.stages[1][1][0]  # neurons, then features, then the hard samples
+    margin = mf.measure.feature_margin(TASK, run.dataset.A.interp(time=high).values)
+    assert margin == pytest.approx(0.1, abs=1e-4)
+    assert "The stage of attention, until the hard samples' loss is half its plateau, ends between" in proof.statement()
+
+
+def test_three_stages_are_enclosed():
+    """Both events of stages, the switch-off, and what is read later than an event: against the flow, which errs by some 1e-10."""
+    ends = {"neurons": mf.Until("easy_margin", 1.03), "attention": mf.Until("feature_margin", 1e-4), "converge": 1}
+    proof = mf.prove(TASK, TRANSFORMER, mf.ThreeStage(mf.GradientFlow(), **ends))
+    assert refused(contents(proof)) is None
+    run = mf.train(TASK, TRANSFORMER, mf.ThreeStage(mf.GradientFlow(rtol=1e-11, atol=1e-13), **ends))
+    for (name, (low, high)), switch in zip(proof.stages, run.switches):
+        assert name == switch["name"]
+        assert low - 1e-8 < switch["end"] < high + 1e-8
+        assert high - low < 1e-4
+    low, high = proof.switch_off
+    assert low - 1e-8 < run.events[0].time < high + 1e-8
+    for i in (5, -1):
+        low, high = proof.loss(min(float(run.dataset.time[i]), proof.end))
+        assert low - 1e-9 < float(run.dataset.loss[i]) < high + 1e-9
+        assert high - low < 1e-6
+    assert proof.radius < 1e-6
+
+
+def test_a_cell_knows_what_stands_still():
+    """δ of a stage bounds the residual for every frozen coordinate within `held`, not only for those of x̂."""
+    from mixflow.proofs.bounds import Curves, pulled, residual
+    from mixflow.proofs.stages import moved
+
+    proof = mf.prove(TASK, TRANSFORMER, until=2)
+    tube, held = proof.tube, 1e-3
+    rng, piece, times = np.random.default_rng(7), tube.pieces[tube.owner[-1]], tube.times[-1:]
+    for what in ("w", "attention"):
+        tables = moved(network.symmetric(2), what)
+        gates = np.ones((1, 4))
+        curves = Curves.of([piece], times)
+        wide = curves.widened(held * (1 - tables.moving))
+        bound = pulled(tables, wide, 0.5, gates, held)[0]
+        x = piece.at(times.mean())
+        away = rng.normal(size=34) * (1 - tables.moving)
+        away *= held / np.linalg.norm(away)
+        change = network.gradient(tables, x + away, 0.5, gates[0]) - network.gradient(tables, x, 0.5, gates[0])
+        assert 0 < np.linalg.norm(change) <= bound < 50 * np.linalg.norm(change)
+        assert residual(tables, curves, 0.5, gates).shape == (1,)

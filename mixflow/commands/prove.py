@@ -9,6 +9,38 @@ SUMMARY = "Prove that a run learns: enclosures of the gradient flow that hold by
 EXAMPLE = "mixflow prove --classes 3 --loss 0.1 --out proof.json && mixflow prove --check proof.json"
 
 
+ENDS = {
+    "neurons": "after this time, or QUANTITY:LEVEL (default: as in mixflow train)",
+    "attention": "the same",
+    "converge": "the same",
+}
+
+
+def _end(text):
+    """A duration, or what `ThreeStage` reads as an event."""
+    try:
+        return float(text)
+    except ValueError:
+        return text
+
+
+def _method(options):
+    """The staged method that is asked for, or None."""
+    from ..errors import SpecError
+    from ..methods import GradientFlow, ThreeStage
+
+    ends = {name: getattr(options, name) for name in ENDS if getattr(options, name) is not None}
+    if ends and not options.three_stage:
+        raise SpecError(
+            f"--{next(iter(ends))} ends a stage of --three-stage, which was not asked for; add --three-stage."
+        )
+    if options.three_stage and (options.cover or options.loss is not None or options.time is not None):
+        raise SpecError(
+            "--three-stage with --cover, --loss or --time: expected none of them; its stages end themselves."
+        )
+    return ThreeStage(GradientFlow(), **ends) if options.three_stage else None
+
+
 def flags():
     number = {"type": float, "metavar": "X"}
     return [
@@ -26,6 +58,11 @@ def flags():
         (
             ["--cover"],
             {"action": "store_true", "help": "prove the box of ω and b in parts, until each has every sample right"},
+        ),
+        (["--three-stage"], {"action": "store_true", "help": "the paper's Algorithm 1 instead of all weights at once"}),
+        *(
+            ([f"--{name}"], {"type": _end, "metavar": "END", "help": f"stage {number} ends: {what}"})
+            for number, (name, what) in enumerate(ENDS.items(), 1)
         ),
         (["--out"], {"metavar": "FILE", "help": "write the proof as JSON"}),
         (["--figure"], {"metavar": "FILE", "help": "draw the proven tube (.png, .pdf or .svg)"}),
@@ -52,7 +89,9 @@ def run(options):
         raise SpecError(f"--loss {options.loss:g} --time {options.time:g}: expected one of them; leave the other out.")
     check_writable(options.out, (".json",))
     check_writable(options.figure, (".png", ".pdf", ".svg"))
-    until = options.time if options.time is not None else Until("loss", 0.1 if options.loss is None else options.loss)
+    method, until = _method(options), options.time
+    if until is None and method is None:
+        until = Until("loss", 0.1 if options.loss is None else options.loss)
     bar = Progress("share" if options.cover else "cell")
     common = {"omega_radius": options.omega_radius, "bias_radius": options.bias_radius, "progress": bar}
     about = Mixture(classes=options.classes), Transformer(omega=options.omega, bias=options.bias)
@@ -63,7 +102,7 @@ def run(options):
             )
         proof = cover(*about, until=until, **common)
     else:
-        proof = prove(*about, until=until, distance=options.distance, **common)
+        proof = prove(*about, method, until=until, distance=options.distance, **common)
     bar.close()
     if options.out:
         proof.save(options.out)

@@ -18,7 +18,7 @@ QUANTUM, TICK = 2.0**-QUANTUM_BITS, 2.0**-TICK_BITS
 STRADDLE = 2 * TICK  # half the length of the piece around a change of sign
 DEGREE = 12
 SETTLED = 2e-13  # the last Chebyshev coefficients of a piece: rounding makes smaller ones worthless
-LONGEST = 64.0  # longer pieces would not be cheaper: the cells are what costs
+LONGEST = 64.0  # longer pieces would not be cheaper: the cells are what costs; where only w moves, cells grow with their piece
 OPEN = -1.0
 
 
@@ -88,16 +88,22 @@ def _straddling(tables, x, t, half, bias, gates, neuron):
     return Piece(t, t + 2 * half, np.stack([x + step, step]), opened), after
 
 
-def pieces(tables, x0, bias, stop, spread=0.0):
-    """Yield the pieces of the flow from x0 (n,) until `stop(piece)`, a function of the last one, is true.
+def whole(x):
+    """x (...,) in units of 2⁻⁵⁶, rounded."""
+    return np.rint(x / QUANTUM).astype(np.int64)
 
-    Where a neuron changes sign its gate is open for as long as |z| ≤ spread, at least for 4 ticks.
+
+def pieces(tables, x, bias, stop, *, spread=0.0, begin=0.0, end=np.inf):
+    """Yield the pieces of the flow from the whole x (n,) at time `begin` until `stop(piece)` is true of the last one.
+
+    Where a neuron changes sign its gate is open for as long as |z| ≤ spread, at least for 4 ticks. No piece goes beyond `end`.
 
     Raises ProofError where the polynomials do not settle or a neuron changes sign again at once: there it slides.
     """
-    x, t, h = np.rint(x0 / QUANTUM).astype(np.int64), 0.0, 1.0
-    gates = (preactivations(tables, x0, bias) > 0).astype(float)
+    t, h, longest = begin, 1.0, np.inf if tables.convex else LONGEST
+    gates = (preactivations(tables, x * QUANTUM, bias) > 0).astype(float)
     while True:
+        h = min(h, end - t)
         piece, tail = _smooth(tables, x, t, h, bias, gates)
         if tail > SETTLED:
             h /= 2
@@ -111,12 +117,14 @@ def pieces(tables, x0, bias, stop, spread=0.0):
             yield piece
             if stop(piece):
                 return
-            h = min(2 * h, LONGEST) if tail < SETTLED / 2**DEGREE else h
+            h = min(2 * h, longest) if tail < SETTLED / 2**DEGREE else h
         else:
             neuron, time, speeds = crossing
             # From z = 1.15 spread to −1.15 spread: at the speed of this side up to the piece, on it with the mean of both.
             room = STRADDLE + np.ceil(1.15 * spread / speeds[0] / TICK) * TICK
-            half = STRADDLE + np.ceil(1.15 * spread / np.mean(speeds) / TICK) * TICK
+            # At least from a tick more than that to a tick beyond, however much slower the far side is.
+            least = (speeds[0] * (room + TICK) + 1.15 * spread + speeds[1] * TICK) / sum(speeds)
+            half = max(STRADDLE + np.ceil(1.15 * spread / np.mean(speeds) / TICK) * TICK, np.ceil(least / TICK) * TICK)
             before = np.floor((time - t) / TICK) * TICK - room
             if before < 2**10 * TICK:
                 raise ProofError(
@@ -129,6 +137,8 @@ def pieces(tables, x0, bias, stop, spread=0.0):
             piece, gates = _straddling(tables, piece.last, piece.end, half, bias, gates, neuron)
             yield piece
         x, t = piece.last, piece.end
+        if t >= end:
+            return
 
 
 def _crossing(tables, piece, bias, gates):

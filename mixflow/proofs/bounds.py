@@ -15,6 +15,7 @@ from .series import Series, expansion
 
 TERMS = 8  # of the residual's Taylor series; the last is the remainder
 CHUNK = 128  # cells at once: the tables of that many fit a processor's cache
+SLACK = 1.02  # on bounds of the Hessian, so that another order of evaluation finds them true as well
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,6 +51,12 @@ class Curves:
         unit = Interval(np.array(-1.0), np.array(1.0))
         return self.middle.c[0] + self.middle.c[1] * unit + self.whole.c[2] * Interval(np.array(0.0), np.array(1.0))
 
+    def widened(self, room):
+        """The same curves and all that are within `room` (n,) or (C, n) of them, coordinate by coordinate."""
+        around_all = np.zeros((2, *self.middle.c.shape))
+        around_all[0, 0], around_all[1, 0] = -room, room
+        return Curves(*(Series(x.c + Interval(*around_all)) for x in (self.middle, self.whole)), self.width)
+
     def mapped(self, U):
         """The same curves in the coordinates U x, for a matrix of floats U."""
         return Curves(self.middle.linear(U), self.whole.linear(U), self.width)
@@ -62,8 +69,8 @@ class Curves:
 
 
 def point(piece, t):
-    """x̂(t) (n,) as an interval, for a time that is a float."""
-    c, s = _coefficients(piece), (interval(np.array(2 * t)) - piece.begin - piece.end) / (piece.end - piece.begin)
+    """x̂(t) (n,) as an interval, for a time that is a float or an interval."""
+    c, s = _coefficients(piece), (interval(t) * 2.0 - piece.begin - piece.end) / (piece.end - piece.begin)
     total = c[-1]
     for k in range(len(c.lo) - 2, -1, -1):
         total = c[k] + total * s
@@ -99,6 +106,12 @@ def residual(tables, curves, bias, gates):
     return norm(interval(sizes).sum(0).hi)
 
 
+def pulled(tables, curves, bias, gates, held):
+    """What adds to δ (C,) because the coordinates that stand still are known within `held` only: held · |∂∇ℓ/∂x| of those."""
+    H = curvature(tables, curves.box(), bias).hessian(gates)[:, tables.moving > 0][:, :, tables.moving == 0]
+    return (interval(norm(H.reshape(len(gates), -1))) * (SLACK * held)).hi
+
+
 def signs(tables, curves, bias, radius):
     """z (C, G) on the curve and on the tube of the given radius (C,)."""
     two = [Series(x.c[:2]) for x in (curves.middle, curves.whole)]
@@ -110,10 +123,15 @@ def signs(tables, curves, bias, radius):
 
 
 def growths(tables, curves, bias, radius, z):
-    """μ (C,) over the tubes, the largest over the gates of every neuron whose sign there is open."""
+    """μ (C,) over the tubes, the largest over the gates of every neuron whose sign there is open; 0 if only w moves."""
+    if tables.convex:
+        return np.zeros(len(radius))
     around_curve, (cells, gates) = curvature(tables, curves.box(), bias, radius), _choices(z)
     mu = np.full(len(radius), -np.inf)
-    np.maximum.at(mu, cells, growth(around_curve[cells].hessian(gates)).hi)  # a NaN stays one
+    H = around_curve[cells].hessian(gates)
+    np.maximum.at(
+        mu, cells, growth(H if tables.moving is None else H[:, tables.moving > 0][:, :, tables.moving > 0]).hi
+    )  # NaN stays
     return (interval(mu) + around_curve.change(_between(tables, z))).hi
 
 

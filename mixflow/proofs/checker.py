@@ -8,20 +8,24 @@ the start of ω is within r(t) of the file's polynomial x̂(t) because, verified
   3. |x̂' + g| ≤ δ for a g ∈ ∂ℓ(x̂);
   4. −∇²ℓ_γ ≤ μ in the tube, for every choice γ of the gates whose sign there is open;
   5. r(t+h) = (r(t) + hδ)(1 + hμ + h²μ²) with 0 ≤ hμ ≤ 1, which is at least e^(hμ) (r(t) + hδ).
-So ℓ + μ|x|²/2 is convex on each ball of the tube, |x − x̂|' ≤ μ|x − x̂| + δ, and |x − x̂| ≤ r < R. A proof has one form:
-radii agree with 5. to 1e-9, and μ is at most three times what 4. asks for.
+So ℓ + μ|x|²/2 is convex on each ball of the tube, |x − x̂|' ≤ μ|x − x̂| + δ, and |x − x̂| ≤ r < R. A stage of training may move
+only w or only the attention: then all this is about the coordinates that move, for all others within a fixed radius s of x̂;
+δ gains s |∂∇ℓ/∂x|, and μ = 0 for w, in which z is affine. A stage that ends between a and b hands over at b, with what x̂ moves
+from a to b added to the radius; so times after it are up to b − a late. A proof has one form: radii agree with 5. to 1e-13, and
+μ is at most three times what 4. asks for.
 """
 
 import hashlib
 import json
 import math
 import sys
+from functools import partial, reduce
 from itertools import pairwise, product
 
 from flint import arb, arb_mat, arb_poly, arb_series, ctx, fmpq
 
-TERMS, LOOSE, ZERO = 8, 3, arb(0)
-UNIT, SHARE = arb(0, 1), arb(0.5, 0.5)  # [−1, 1] and [0, 1]
+TERMS, LOOSE, ZERO, UNIT, SHARE = 8, 3, arb(0), arb(0, 1), arb(0.5, 0.5)  # UNIT is [−1, 1], SHARE is [0, 1]
+MOVING = {"all": range(34), "w": range(2), "attention": range(2, 34)}
 
 
 class Refused(Exception):
@@ -53,16 +57,14 @@ class Network:
 
     def neurons(self, x, second=False):
         """Of each of the 2K neurons: z, ∂z/∂(w, e) (10) and, if wanted, ∂²z (10×10)."""
-        zero = x[0] * 0
-        e, w = [zero] * 8, [x[0] * self.scale, x[1] * self.scale]
+        zero, e, w = x[0] * 0, [x[0] * 0] * 8, [x[0] * self.scale, x[1] * self.scale]
         for row, key, query, factor in self.links:
             e[row] = e[row] + x[key] * x[query] * factor
         up_down = {1: [s.exp() for s in e], -1: [(-s).exp() for s in e]}
         return [self.neuron(tokens, w, up_down, zero, second) for tokens in self.tokens]
 
     def neuron(self, tokens, w, up_down, zero, second):
-        L, z, slope = len(tokens), zero, [zero] * 10
-        bend = [[zero] * 10 for _ in range(10 if second else 0)]
+        L, z, slope, bend = len(tokens), zero, [zero] * 10, [[zero] * 10 for _ in range(10 if second else 0)]
         for query in tokens:
             met = [(4 * (k[1] != query[1]) + 2 * k[0] + query[0], k[2] * query[2]) for k in tokens]
             weights = [up_down[sign][place] for place, sign in met]
@@ -114,15 +116,13 @@ class Network:
         return J
 
     def hessian(self, neurons, gates, J):
-        """∇²ℓ_γ (34×34) for gates 0 or 1, from neurons with second derivatives."""
+        """∇²ℓ_γ (34×34), above its diagonal, for gates 0 or 1, from neurons with second derivatives."""
         by_z, samples = self.pulls(neurons, gates)
         curved = sum((arb_mat(each[2]) * r for r, each in zip(by_z, neurons)), arb_mat(10, 10))
         curved += sum((arb_mat(10, 1, m) * arb_mat(1, 10, m) * bend for bend, m in samples), arb_mat(10, 10))
         H = J.transpose() * curved * J
         for row, key, query, factor in self.links:
-            pull = sum((r * each[1][2 + row] for r, each in zip(by_z, neurons)), ZERO) * factor
-            H[key, query] += pull
-            H[query, key] += pull
+            H[key, query] += sum((r * each[1][2 + row] for r, each in zip(by_z, neurons)), ZERO) * factor
         return H
 
 
@@ -130,103 +130,106 @@ def length(vector):
     return sum((arb(x.abs_upper()) ** 2 for x in vector), ZERO).sqrt()
 
 
-def relu(z):
-    return z if z > 0 else ZERO if z < 0 else arb(z.abs_upper()) * SHARE
-
-
-def grows_at_most(H, mu):
-    """Whether λ_max(−H) ≤ μ for every symmetric H in the balls: by Weyl it is at most λ_max(−middle) + |radii|, where
-    |radii| ≤ max_i (radii y)_i / y_i for any y > 0 (Collatz, Wielandt); and μ + middle is positive definite if elimination
-    finds positive pivots."""
-    n = range(H.nrows())
+def grows_at_most(H, n, mu):
+    """Whether λ_max(−H) ≤ μ on the coordinates n for every symmetric H in the balls: λ_max(−middle) + |radii| ≤ μ is enough
+    (Weyl), |radii| ≤ max_i (radii y)_i / y_i for any y > 0 (Collatz, Wielandt), elimination tells positive definite ones."""
     entry = [[H[min(i, j), max(i, j)] for j in n] for i in n]
     away = [[1.000001 * float(each.rad()) for each in row] for row in entry]  # floats, well above their rounding
-    y = [1.0 for _ in n]
-    for _ in range(4):
-        y = [sum(p * q for p, q in zip(row, y)) + 1e-200 for row in away]
-        y = [max(each / max(y), 1e-6) for each in y]
+    y = reduce(lambda y, _: [sum(p * q for p, q in zip(row, y)) + 1e-200 for row in away], range(4), [1.0] * len(n))
     spread = max(1.000001 * sum(p * q for p, q in zip(row, y)) / each for row, each in zip(away, y))
     rows = [[each.mid() + (mu - spread if i == j else 0) for j, each in enumerate(row)] for i, row in enumerate(entry)]
-    for i in n:
-        if not rows[i][i] > 0:
+    while rows:
+        (pivot, *head), *rows = rows
+        if not pivot > 0:
             return False
-        for k in n[i + 1 :]:
-            factor = rows[i][k] / rows[i][i]
-            for j in n[k:]:
-                rows[k][j] -= factor * rows[i][j]
+        rows = [[a - first / pivot * b for a, b in zip(row, head)] for first, *row in rows]
     return True
 
 
 class Cell:
     """One stretch of time: x̂ as series in σ ∈ [−1, 1] about its middle and about all of its points."""
 
-    def __init__(self, proof, k):
-        cells = proof["cells"]
-        self.piece, begin, end = proof["pieces"][cells["piece"][k]], cells["begin"][k], cells["end"][k]
+    def __init__(self, proof, stage, k):
+        cells, self.held, self.moving = stage["cells"], arb(stage["held"]), MOVING[stage["moves"]]
+        self.piece, begin, end = stage["pieces"][cells["piece"][k]], cells["begin"][k], cells["end"][k]
         self.delta, self.mu, self.radius = (arb(cells[name][k]) for name in ("delta", "mu", "radius"))
         self.time, self.open = arb(fmpq(end - begin, 2 ** proof["tick_bits"])), "?" in self.piece["gates"]
         self.gates = [{"0": 0, "1": 1, "?": SHARE}[letter] for letter in self.piece["gates"]]
         self.polynomials = [arb_poly([fmpq(c, 2 ** proof["quantum_bits"]) for c in p]) for p in zip(*self.piece["x"])]
         half, middle = (self.s(end) - self.s(begin)) / 2, (self.s(end) + self.s(begin)) / 2
-        self.middle, self.whole = (
-            [p(arb_poly([centre, half])).coeffs() + [ZERO] * (TERMS + 1) for p in self.polynomials]
-            for centre in (middle, middle + half * UNIT)
-        )
-        self.box = [m[0] + m[1] * UNIT + w[2] * SHARE for m, w in zip(self.middle, self.whole)]
+        about = [arb_poly([centre, half]) for centre in (middle, middle + half * UNIT)]
+        self.middle, self.whole = ([p(s).coeffs() + [ZERO] * (TERMS + 1) for p in self.polynomials] for s in about)
 
     def s(self, ticks):
-        begin, end = self.piece["begin"], self.piece["end"]
-        return arb(fmpq(2 * ticks - begin - end, end - begin))
+        return arb(fmpq(2 * ticks - self.piece["begin"] - self.piece["end"], self.piece["end"] - self.piece["begin"]))
+
+    def box(self, radius):
+        """All x over the cell, so far from x̂ where it moves and `held` where not."""
+        room = [radius if i in self.moving else self.held for i in range(34)]
+        return [m[0] + m[1] * UNIT + w[2] * SHARE + r * UNIT for m, w, r in zip(self.middle, self.whole, room)]
 
     def residual(self, network, about):
         """A bound of |x̂' + g| over the cell: Taylor's coefficients about the middle, the last one about every point."""
-        rate = 2 / self.time
+        rate, total, last = 2 / self.time, [], TERMS - 1
         if self.open:
-            g = network.gradient(self.box, network.neurons(self.box), self.gates)
-            return length([w[1] * rate + p for w, p in zip(self.whole, g)])
+            g = network.gradient(self.box(ZERO), network.neurons(self.box(ZERO)), self.gates)
+            return length([self.whole[i][1] * rate + g[i] for i in self.moving])
         g, g_all = (network.gradient(x, neurons, self.gates) for x, neurons in about)
-        total, last = [], TERMS - 1
-        for m, w, p, q in zip(self.middle, self.whole, g, g_all):
+        for m, w, p, q in ((self.middle[i], self.whole[i], g[i], g_all[i]) for i in self.moving):
             terms = [m[j + 1] * (j + 1) * rate + p[j] for j in range(last)] + [w[TERMS] * TERMS * rate + q[last]]
             total.append(sum((arb(t.abs_upper()) for t in terms), ZERO))
         return length(total)
 
     def check(self, network, before):
-        """Conditions 2 to 5; returns z and the margins in the tube."""
-        R, K = self.radius * 3 / 2, network.K
-        box = [x + R * UNIT for x in self.box]
+        """Conditions 2 to 5; returns what is read in the tube."""
+        R, K, box = self.radius * 3 / 2, network.K, self.box(self.radius * 3 / 2)
         series = ([arb_series(c[:TERMS], TERMS) for c in each] for each in (self.middle, self.whole))
         about = [(x, network.neurons(x)) for x in series]
         neurons, J = network.neurons(box, second=True), network.jacobian(box)
         slopes = [length((arb_mat([slope]) * J).entries()) for _, slope, _ in neurons]
-        curve = [m[0][0] + w[0][1] * UNIT for m, w in zip(about[0][1], about[1][1])]
+        curve = [m[0][0] + w[0][1] * UNIT + s * self.held * UNIT for m, w, s in zip(about[0][1], about[1][1], slopes)]
         tube = [z + slope * R * UNIT for z, slope in zip(curve, slopes)]
         for i, (gate, z) in enumerate(zip(self.piece["gates"], curve)):
             demand(i >= K or (gate == "1" and tube[i] > 0), "a neuron that pushes itself on may be silent")
             demand(gate == "?" or (z > 0 if gate == "1" else z < 0), "x̂ has another sign than its gate")
-        demand(self.residual(network, about) <= self.delta, "the residual is larger than δ")
         choices = product(*([1] if z > 0 else [0] if z < 0 else [0, 1] for z in tube))
-        hessians = [network.hessian(neurons, gates, J) for gates in choices]
-        demand(all(grows_at_most(H, self.mu) for H in hessians), "the Hessian allows faster growth than μ")
-        demand(not all(grows_at_most(H, self.mu / LOOSE) for H in hessians), "μ is larger than the Hessian asks for")
+        hessians, moving = [network.hessian(neurons, gates, J) for gates in choices], self.moving
+        pulls = [length([H[i, j] for i in moving for j in range(34) if j not in moving]).upper() for H in hessians]
+        delta = self.residual(network, about) + (0 if self.open else max(pulls) * self.held)
+        demand(delta <= self.delta, "the residual is larger than δ")
+        convex = len(moving) == 2 and self.mu == 0  # only w moves
+        holds = [convex or all(grows_at_most(H, moving, mu) for H in hessians) for mu in (self.mu, self.mu / LOOSE)]
+        demand(holds[0], "the Hessian allows faster growth than μ")
+        demand(convex or not holds[1], "μ is larger than the Hessian asks for")
         x = self.time * self.mu
         grown = (before + self.time * self.delta) * (1 + x + x * x)
-        demand(x >= 0 and x <= 1, "a cell is too long for its μ")
-        demand(grown <= self.radius <= grown * (1 + arb(1e-9)), "the radius is not the one of μ and δ")
-        return tube, [self.margin(about, n, n + K, slopes, tube) for n in range(K)]
+        demand(0 <= x <= 1 and grown <= self.radius <= grown * (1 + arb(1e-13)), "the radius is not the one of μ and δ")
+        return self.read(network, about, neurons, J, slopes, tube)
 
-    def margin(self, about, n, k, slopes, tube):
-        if self.open:
-            return relu(tube[n]) - relu(tube[k])
-        m, w = (neurons[n][0] * self.gates[n] - neurons[k][0] * self.gates[k] for _, neurons in about)
-        size = sum((arb(m[j].abs_upper()) for j in range(1, TERMS - 1)), arb(w[TERMS - 1].abs_upper()))
-        return m[0] + (size + self.radius * (slopes[n] + slopes[k])) * UNIT
+    def read(self, network, about, neurons, J, slopes, tube):
+        """Quantities in the tube, each as it rises: the mean value theorem on balls of all coordinates around x̂."""
+        r, K, margins, points = self.radius + self.held, network.K, [], []
+        for n, k in zip(range(K), range(K, 2 * K)):
+            m, w = (z[n][0] * self.gates[n] - z[k][0] * self.gates[k] for _, z in about)
+            size = sum((arb(m[j].abs_upper()) for j in range(1, TERMS - 1)), arb(w[TERMS - 1].abs_upper()))
+            on_curve = m[0] + (size + r * (slopes[n] + slopes[k])) * UNIT
+            margins.append((tube[n] + abs(tube[n]) - tube[k] - abs(tube[k])) / 2 if self.open else on_curve)
+        for i in (0, 1):  # ∂m/∂w of the sample n = 0, both neurons on
+            m, w = (z[0][1][i] - z[K][1][i] for _, z in about)
+            bend = arb_mat([[a - b for a, b in zip(neurons[0][2][i], neurons[K][2][i])]]) * J
+            points.append(m[0] + (w[1] + r * length(bend.entries())) * UNIT)
+        p, least, H = network.probability, partial(reduce, arb.min), K // 2  # n < H: the plain vote is wrong
+        each = [(1 + (-m).exp()).log() * share for m, share in zip(margins, p)]
+        found = {"silent": -least(tube), "right": least(margins), "easy_margin": least(margins[H:])}
+        found |= {"loss": -sum(each, ZERO), "loss_hard": -sum(each[:H], ZERO) / sum(p[:H])}
+        low = max((points[0] * points[0] + points[1] * points[1]).lower(), ZERO).sqrt()
+        feature = length(points).union(low) * network.scale if K == 2 else 1e9 * UNIT  # for K = 2 only
+        return found | {"feature_margin": feature, "separated": feature - fmpq(1, 10)}
 
 
-def check_form(proof):
+def check_form(stage, K, begin):
     """Every list has its length, the polynomials meet exactly, the cells follow one another inside them."""
-    pieces, cells, K = proof["pieces"], proof["cells"], proof["classes"]
-    demand(proof["format"] == "mixflow proof 1" and K in range(2, 9), "the format is another")
+    pieces, cells, still = stage["pieces"], stage["cells"], [i for i in range(34) if i not in MOVING[stage["moves"]]]
     n, begins, ends = len(cells["radius"]), cells["begin"], cells["end"]
     demand(n > 0 and all(len(each) == n for each in cells.values()), "a cell is incomplete")
     whole = [*begins, *ends, *cells["piece"], *(c for piece in pieces for row in piece["x"] for c in row)]
@@ -234,65 +237,62 @@ def check_form(proof):
     for piece in pieces:
         demand(len(piece["gates"]) == 2 * K and set(piece["gates"]) <= set("01?"), "a sign condition is missing")
         demand(len(piece["x"]) > 1 and all(len(row) == 34 for row in piece["x"]), "a coefficient is missing")
+        demand(not any(row[i] for row in piece["x"][1:] for i in still), "what stands still moves")
     for one, two in pairwise(pieces):
         last, first = ([sum(c) for c in zip(*one["x"])], [sum(c[::2]) - sum(c[1::2]) for c in zip(*two["x"])])
         demand(one["begin"] < one["end"] == two["begin"] and last == first, "x̂ is not continuous")
-    demand(begins[0] == pieces[0]["begin"] == cells["piece"][0] == 0, "the proof does not begin at 0")
+    demand(begins[0] == pieces[0]["begin"] == begin and cells["piece"][0] == 0, "a stage begins at another time")
     demand(cells["piece"][-1] == len(pieces) - 1 and begins[1:] == ends[:-1], "a cell is missing")
     inside = [pieces[i]["begin"] <= t < u <= pieces[i]["end"] for i, t, u in zip(cells["piece"], begins, ends)]
     demand(all(inside), "a cell leaves its piece")
 
 
-def at_time(proof, network, ticks):
-    """The loss, and of each sample an upper bound of the margin, at one time."""
-    cell = Cell(proof, next(k for k, end in enumerate(proof["cells"]["end"]) if ticks <= end))
-    x, K = [p(cell.s(ticks)) for p in cell.polynomials], network.K
-    box = [each + cell.radius * UNIT for each in x]
-    neurons, on = network.neurons(box), [relu(z) for z, *_ in network.neurons(x)]
-    gates = [1 if z > 0 else 0 if z < 0 else SHARE for z, *_ in neurons]
-    loss = sum(((1 + (on[n + K] - on[n]).exp()).log() * p for n, p in enumerate(network.probability)), ZERO)
-    slopes = [length((arb_mat([slope]) * network.jacobian(box)).entries()) for _, slope, _ in neurons]
-    margins = [on[n] - on[n + K] + cell.radius * (slopes[n] + slopes[n + K]) for n in range(K)]
-    return loss + length(network.gradient(box, neurons, gates)) * cell.radius * UNIT, margins
-
-
-def check_claims(proof, network, tubes, margins):
-    """The enclosures of times. The loss falls along the flow, so two times enclose the one at which it passes a level."""
-    claims, begins = proof["claims"], proof["cells"]["begin"]
-    off, loss, right, wrong = (claims[name] for name in ("switch_off", "loss", "right_from", "wrong_at"))
-    if off is not None:
-        demand(all(t in begins for t in off), "a time of the switch-off is no beginning of a cell")
-        demand(all(z > 0 for tube, t in zip(tubes, begins) if t < off[0] for z in tube), "one may be silent before")
-        demand(any(z < 0 for z in tubes[begins.index(off[1])]), "no neuron is silent then")
-    if loss is not None:
-        level, (before, after) = fmpq(*loss["level"]), (at_time(proof, network, t)[0] for t in loss["time"])
-        demand(before > level and after < level, "the loss may pass its level at another time")
-    if right is not None:
-        later = [m for each, t in zip(margins, begins) if t >= right for m in each]
-        demand(right in begins and all(m > 0 for m in later), "a sample may be wrong later")
-    demand(wrong is None or any(m < 0 for m in at_time(proof, network, wrong)[1]), "no sample is wrong then")
+def turns(cells, values, low, high, reason, for_good=False):
+    """A quantity is negative before low and positive at high; or, for good, negative at low, if given, and positive from high."""
+    before = [v for (t, u), v in zip(cells, values) if (u == low if for_good else t < low)]
+    after = [v for (t, _), v in zip(cells, values) if (t >= high if for_good else t == high)]
+    told = high in [t for t, _ in cells] and (before or not for_good or low is None)
+    demand(told and all(v < 0 for v in before) and all(v > 0 for v in after), reason)
 
 
 def check(proof, report):
     """Verify the contents of a proof and return its claims; raises Refused."""
-    ctx.prec, ctx.cap = 128, TERMS
+    ctx.prec, ctx.cap, K, stages, claims = 128, TERMS, proof["classes"], proof["stages"], proof["claims"]
     bare = json.dumps({k: v for k, v in proof.items() if k != "checksum"}, sort_keys=True, separators=(",", ":"))
     demand(proof["checksum"] == hashlib.sha256(bare.encode()).hexdigest(), "the checksum is of another file")
-    check_form(proof)
+    demand(proof["format"] == "mixflow proof 2" and K in range(2, 9), "the format is another")
+    demand([each["moves"] for each in stages] in (["all"], ["w", "attention", "w"]), "the stages are others")
     omega, bias = (fmpq(*a) + (fmpq(*b) - fmpq(*a)) * SHARE for a, b in (proof["omega"], proof["bias"]))
-    network, radius, start = Network(proof["classes"], bias), arb(proof["first_radius"]), [ZERO] * 34
+    network, radius, held, x, begin, cells, found = Network(K, bias), ZERO, ZERO, [ZERO] * 34, 0, [], []
     for s, place in product((0, 1), (0, 3, 12, 15)):  # W_K = ω [I; 0], W_Q = ω [0; I] in both sectors
-        start[2 + 16 * s + place] = omega * arb(2 * (proof["classes"] - 1) if s else 2).sqrt()
-    away = length([p(arb(-1)) - x for p, x in zip(Cell(proof, 0).polynomials, start)])
-    demand(away <= radius <= 2 * away + 1e-13, "the start is not in the first ball")
-    found, n = [], len(proof["cells"]["radius"])
-    for k in range(n):
-        cell = Cell(proof, k)
-        found.append(cell.check(network, radius))
-        radius = cell.radius
-        report(k + 1, n)
-    check_claims(proof, network, *zip(*found))
-    return proof["claims"]
+        x[2 + 16 * s + place] = omega * arb(2 * (K - 1) if s else 2).sqrt()
+    for stage in stages:
+        check_form(stage, K, begin)
+        away = [p(arb(-1)) - each for p, each in zip(Cell(proof, stage, 0).polynomials, x)]
+        moving, n = MOVING[stage["moves"]], len(stage["cells"]["radius"])
+        parts = [length([a for i, a in enumerate(away) if (i in moving) == which]) for which in (True, False)]
+        needed, radius, held = (held + parts[0], radius + parts[1]), arb(stage["first_radius"]), arb(stage["held"])
+        for given, need in zip((radius, held), needed):
+            demand(need <= given <= 2 * need + 1e-13, "the start is not in the first ball")
+        for k in range(n):
+            cell = Cell(proof, stage, k)
+            found.append(cell.check(network, radius))
+            radius = cell.radius
+            report(k + 1, n)
+        cells += zip(stage["cells"]["begin"], stage["cells"]["end"])
+        end, last, (low, high) = stage["end"], stage is stages[-1], stage["time"] or (begin, cells[-1][1])
+        if "duration" in end:
+            ticks = fmpq(*end["duration"]) * 2 ** proof["tick_bits"]
+            demand(low <= begin + ticks <= high, "a stage ends at another time")
+        else:  # where a quantity first reaches its level; all but the last hand over at the end of the cell that says so
+            level = fmpq(*end["level"]) * (-1 if end["quantity"].startswith("loss") else 1)
+            values = [each[end["quantity"]] - level for each in found[-n:]]
+            turns(cells[-n:], values, low, high if last else cells[-1][0], "a stage may end at another time")
+        demand(last or (cell.piece["begin"] <= low and high == cells[-1][1]), "a stage ends in another piece")
+        x, begin = [p(cell.s(low).union(cell.s(high))) for p in cell.polynomials], high
+    for name in filter(claims.get, ("silent", "right", "separated")):
+        turns(cells, [each[name] for each in found], *claims[name], f"{name} may be at another time", name == "right")
+    return claims
 
 
 if __name__ == "__main__":

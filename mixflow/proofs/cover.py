@@ -71,7 +71,7 @@ def cover(task, transformer, *, until, omega_radius, bias_radius, progress=False
     A box that fails is halved across its side that is longer in units of `SIDES`. Returns a `Cover`. Raises SpecError as
     `prove` does, and ProofError where a box LEAST times smaller than the largest ones still fails.
     """
-    question = asked(task, transformer, until, omega_radius, bias_radius, 0.0)
+    question = asked(task, transformer, None, until, omega_radius, bias_radius, 0.0)
     todo, proofs, bar, area = _tiles(question), [], Progress.of(progress, "share"), Fraction(0)
     whole = max(len(todo), 1) * 2**10  # in units of which halves are whole, down to a thousandth of a tile
     shares = [Fraction(2**10)] * len(todo)
@@ -81,7 +81,7 @@ def cover(task, transformer, *, until, omega_radius, bias_radius, progress=False
             proof = proved(question | box)
         except ProofError as error:
             proof, reason = None, str(error)
-        if proof is not None and proof.right_from is not None and proof.right_from <= question["end"]:
+        if proof is not None and proof.right_from is not None and proof.right_from <= until:
             proofs.append(proof)
             area += share
             bar(int(area), whole)

@@ -12,11 +12,13 @@ import numpy as np
 
 from ..errors import SpecError, StoreError
 from ..intervals import Interval
+from ..methods.until import Until, is_event
 from ..sealed import write_whole
 from .approximate import OPEN, QUANTUM_BITS, TICK, TICK_BITS, Piece
+from .stages import Ended, exact
 from .tube import Tube
 
-FORMAT = "mixflow proof 1"
+FORMAT = "mixflow proof 2"
 LETTERS = {0.0: "0", 1.0: "1", OPEN: "?"}
 
 
@@ -27,8 +29,10 @@ def seal(content):
 
 
 def contents(proof):
-    """The proof as a dictionary, as it stands in the file."""
-    tube = proof.tube
+    """The proof as a dictionary, as it stands in the file. "separated" is left out for K > 2: the checker cannot read it."""
+    told = {name: proof.found[name] for name in ("silent", "right", "separated")}
+    if proof.classes > 2:
+        told["separated"] = None
     content = {
         "format": FORMAT,
         "classes": proof.classes,
@@ -36,26 +40,34 @@ def contents(proof):
         "bias": [_pair(end) for end in proof.bias],
         "tick_bits": TICK_BITS,
         "quantum_bits": QUANTUM_BITS,
-        "pieces": [_piece(piece) for piece in tube.pieces[: tube.owner[-1] + 1]],
-        "cells": {
-            "piece": tube.owner.tolist(),
-            "begin": [_ticks(t) for t in tube.times[:, 0]],
-            "end": [_ticks(t) for t in tube.times[:, 1]],
-            "delta": tube.delta.tolist(),
-            "mu": tube.mu.tolist(),
-            "radius": tube.radius.tolist(),
-        },
-        "first_radius": tube.first,
-        "claims": {
-            "loss": None
-            if proof.level is None
-            else {"level": _pair(proof.level), "time": [_ticks(t) for t in proof.time]},
-            "switch_off": proof.switch_off and [_ticks(t) for t in proof.switch_off],
-            "right_from": None if proof.right_from is None else _ticks(proof.right_from),
-            "wrong_at": None if proof.wrong_at is None else _ticks(proof.wrong_at),
-        },
+        "stages": [_stage(proof.tube, number, ended) for number, ended in enumerate(proof.ended)],
+        "claims": {name: _both(time) for name, time in told.items()},
     }
     return {**content, "checksum": seal(content)}
+
+
+def _stage(tube, number, ended):
+    begin, end = [*tube.begins, len(tube.times)][number : number + 2]
+    cells, first, last = slice(begin, end), tube.owner[begin], tube.owner[end - 1]
+    return {
+        "name": ended.name,
+        "moves": ended.moves,
+        "end": {"quantity": ended.end.quantity, "level": _pair(exact(ended.end.threshold))}
+        if is_event(ended.end)
+        else {"duration": _pair(ended.end)},
+        "time": _both(ended.time),
+        "first_radius": float(tube.first[number]),
+        "held": float(tube.held[begin]),
+        "pieces": [_piece(piece) for piece in tube.pieces[first : last + 1]],
+        "cells": {
+            "piece": (tube.owner[cells] - first).tolist(),
+            "begin": [_ticks(t) for t in tube.times[cells, 0]],
+            "end": [_ticks(t) for t in tube.times[cells, 1]],
+            "delta": tube.delta[cells].tolist(),
+            "mu": tube.mu[cells].tolist(),
+            "radius": tube.radius[cells].tolist(),
+        },
+    }
 
 
 def write(proof, path):
@@ -99,40 +111,51 @@ def verdict(path, report=None):
 
 
 def _fields(content):
-    pieces = [
-        Piece(p["begin"] * TICK, p["end"] * TICK, np.array(p["x"], np.int64), np.array([_gate(g) for g in p["gates"]]))
-        for p in content["pieces"]
-    ]
-    cells = {name: np.array(values) for name, values in content["cells"].items()}
-    times = np.stack([cells["begin"], cells["end"]], 1) * TICK
-    unknown = np.full((len(times), len(pieces[0].gates)), np.inf)
-    tube = Tube(
-        pieces,
-        cells["piece"],
-        times,
-        cells["delta"],
-        cells["mu"],
-        cells["radius"],
-        content["first_radius"],
-        Interval(-unknown, unknown),
-    )
-    said, loss = content["claims"], content["claims"]["loss"]
-
-    def time(name):
-        return None if said[name] is None else said[name] * TICK
-
+    stages = content["stages"]
+    tubes = [_tube(stage) for stage in stages]
     return {
         "classes": content["classes"],
         "omega": tuple(Fraction(*end) for end in content["omega"]),
         "bias": tuple(Fraction(*end) for end in content["bias"]),
-        "level": loss and Fraction(*loss["level"]),
-        "time": loss and tuple(t * TICK for t in loss["time"]),
-        "switch_off": said["switch_off"] and tuple(t * TICK for t in said["switch_off"]),
-        "right_from": time("right_from"),
-        "wrong_at": time("wrong_at"),
+        "ended": tuple(
+            Ended(stage["name"], stage["moves"], _end(stage["end"]), _times(stage["time"])) for stage in stages
+        ),
+        "found": {name: _times(ticks) for name, ticks in content["claims"].items()} | {"half": None},
         "distance": 0.0,
-        "tube": tube,
+        "tube": tubes[0] if len(tubes) == 1 else Tube.joined(tubes),
     }
+
+
+def _tube(stage):
+    pieces = [
+        Piece(p["begin"] * TICK, p["end"] * TICK, np.array(p["x"], np.int64), np.array([_gate(g) for g in p["gates"]]))
+        for p in stage["pieces"]
+    ]
+    cells = {name: np.array(values) for name, values in stage["cells"].items()}
+    unknown = np.full((len(cells["begin"]), len(pieces[0].gates)), np.inf)
+    return Tube(
+        pieces=pieces,
+        owner=cells["piece"],
+        times=np.stack([cells["begin"], cells["end"]], 1) * TICK,
+        held=np.full(len(unknown), stage["held"]),
+        first=np.array([stage["first_radius"]]),
+        begins=np.array([0]),
+        z=Interval(-unknown, unknown),
+        loose=cells["radius"],
+        **{name: cells[name] for name in ("delta", "mu", "radius")},
+    )
+
+
+def _end(end):
+    return Fraction(*end["duration"]) if "duration" in end else Until(end["quantity"], float(Fraction(*end["level"])))
+
+
+def _times(ticks):
+    return ticks and tuple(None if t is None else t * TICK for t in ticks)
+
+
+def _both(time):
+    return time and [None if t is None else _ticks(t) for t in time]
 
 
 def _gate(letter):

@@ -37,6 +37,7 @@ class Tables:
     value_scale          w = value_scale · u, an interval
     twins (G,)           the orbit of each neuron under the symmetries of the curve
     orbits               one θ_k of every orbit, and the symmetries: θ_k goes to sign_k θ_image(k), as pairs (image, sign)
+    moving (n,)          1 for the coordinates that a stage of training moves, 0 for the others; None if all move
     """
 
     index: np.ndarray
@@ -52,6 +53,7 @@ class Tables:
     value_scale: Interval
     twins: np.ndarray
     orbits: tuple
+    moving: np.ndarray | None = None
 
     @property
     def size(self):
@@ -61,6 +63,16 @@ class Tables:
     @property
     def samples(self):
         return len(self.probability)
+
+    @property
+    def hard(self):
+        """(N,) the samples on which the plain vote is wrong, with n = 0..K−1 other signs equal to the label's."""
+        return 2 * np.arange(self.samples) + 2 <= self.samples
+
+    @property
+    def convex(self):
+        """Whether only w moves: z is affine in it, so every ℓ_γ is convex."""
+        return self.moving is not None and not self.moving[self.values.shape[1] :].any()
 
     def parts(self, x):
         """u (..., W) and the pairs K, Q (..., rows, columns)."""
@@ -178,7 +190,7 @@ def slopes(tables, M, bias, gates):
 
 
 def gradient(tables, x, bias, gates):
-    """∇ℓ (..., n) with the gates as given; an interval of gates gives an enclosure of Clarke's subdifferential."""
+    """∇ℓ (..., n), 0 where nothing moves, with the gates as given; an interval of gates encloses Clarke's subdifferential."""
     a, v, M = attention(tables, x)
     _, r = slopes(tables, M, bias, gates)
     share = a * (r[..., None] * tables.queries / float(tables.length))[..., None]
@@ -191,7 +203,7 @@ def gradient(tables, x, bias, gates):
         g = g_P[..., at : at + columns**2].reshape(*g_P.shape[:-1], columns, columns)
         at += columns**2
         parts += [Y.reshape(*Y.shape[:-2], rows * columns) for Y in (matrix_product(Q, swap(g)), matrix_product(K, g))]
-    return join(parts)
+    return join(parts) if tables.moving is None else join(parts) * tables.moving
 
 
 def swap(X):
@@ -211,10 +223,21 @@ def join(parts):
 
 def loss(tables, x, bias):
     """ℓ (...) at intervals or floats x."""
-    z = preactivations(tables, x, bias)
-    on, N = (np.maximum(z, 0) if isinstance(z, np.ndarray) else z.relu()), tables.samples
-    each = 1.0 + _exp(on[..., N:] - on[..., :N])
-    return ((np.log(each) if isinstance(each, np.ndarray) else each.log()) * tables.probability).sum(-1)
+    return mean_loss(tables, margins(tables, x, bias))
+
+
+def mean_loss(tables, m, chosen=None):
+    """The loss (...) of margins m (..., N), or its mean over the chosen samples (N,)."""
+    each, p = 1.0 + _exp(-m), tables.probability
+    each = np.log(each) if isinstance(each, np.ndarray) else each.log()
+    return (each * p).sum(-1) if chosen is None else (each * (p * chosen)).sum(-1) / float((p * chosen).sum())
+
+
+def points(tables, x):
+    """The features (..., N, W) of each sample, times its label: ∂m/∂u with every neuron on."""
+    read = (attention(tables, x)[0][..., None] * tables.values.reshape(*tables.keys.shape, -1)).sum(-2)
+    slope = (read * tables.queries[..., None]).sum(-2) / float(tables.length) * _constant(tables.value_scale, x)
+    return slope[..., : tables.samples, :] - slope[..., tables.samples :, :]
 
 
 def margins(tables, x, bias):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING
@@ -13,19 +12,22 @@ from .. import display
 from ..checks import real
 from ..errors import SpecError
 from ..intervals import Interval, from_fraction
+from ..methods.stage import Stage
+from ..methods.until import Until, is_event
 from ..progress import Progress
 from . import claims, finite
-from .approximate import pieces
 from .hessian import SMALL
-from .network import loss, margins, scores, start, symmetric
-from .tube import Tube, build
+from .network import scores, symmetric
+from .stages import Ended, exact, follow
+from .tube import Tube
 
 if TYPE_CHECKING:
     from typing import Any
 
-    from ..types import Array, Mixture, PathLike, Shown, Transformer, Until
+    from ..types import Array, Mixture, PathLike, Shown, ThreeStage, Transformer
 
 MOST_CLASSES = 8  # the open gates and the time to learn grow with K; nothing above was tried
+LOSS = 0.1  # the level at which a task counts as learned, if no other end is asked for
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,11 +36,8 @@ class Proof:
 
     classes      K
     omega, bias  (lowest, highest) as exact fractions: the statement holds for every ω and b between
-    level        of the loss, a fraction, or None
-    time         (low, high), units of time: the loss passes the level between; None without a level
-    switch_off   (low, high): the first neuron falls silent between; None if none is proven silent
-    right_from   every sample is right from here to `end`; None if that is not proven
-    wrong_at     a time before at which some sample is wrong; None if none is proven wrong
+    ended        how each stage of training ends
+    found        what happens when, (low, high) on the clock of the tube, or None: "silent", "right", "separated", "half"
     distance     also for every network whose keys and queries start this near to mean-field, |S − ω| (docs/proofs.md)
     tube         the cells: times, residual δ, growth μ, radius
 
@@ -54,23 +53,66 @@ class Proof:
     classes: int
     omega: tuple[Fraction, Fraction]
     bias: tuple[Fraction, Fraction]
-    level: Fraction | None
-    time: tuple[float, float] | None
-    switch_off: tuple[float, float] | None
-    right_from: float | None
-    wrong_at: float | None
+    ended: tuple[Ended, ...]
+    found: dict
     distance: float
     tube: Tube
 
     @property
+    def level(self) -> Fraction | None:
+        """Of the loss, at which the last stage ends, a fraction; None if it ends otherwise."""
+        end = self.ended[-1].end
+        return exact(end.threshold) if is_event(end) and end.quantity == "loss" else None
+
+    @property
+    def time(self) -> tuple[float, float] | None:
+        """(low, high), units of time: the last stage ends between, where the loss passes the level; None without an event."""
+        return self._real(self.ended[-1].time)
+
+    @property
+    def switch_off(self) -> tuple[float, float] | None:
+        """(low, high): the first neuron falls silent between; None if none is proven silent."""
+        return self._real(self.found["silent"])
+
+    @property
+    def separated(self) -> tuple[float, float] | None:
+        """(low, high): the deciding samples' feature margin first reaches 0.1 between; None if it is not proven to."""
+        return self._real(self.found["separated"])
+
+    @property
+    def right_from(self) -> float | None:
+        """Every sample is right from here to `end`; None if that is not proven."""
+        return self.found["right"] and self.found["right"][1]
+
+    @property
+    def wrong_at(self) -> float | None:
+        """A time before at which some sample is wrong; None if none is proven wrong, or the time is known within bounds only."""
+        low = self.found["right"] and self.found["right"][0]
+        return None if low is None or self._late(low) else low
+
+    @property
+    def stages(self) -> list[tuple[str, tuple[float, float]]]:
+        """[(name, (low, high))]: when each stage of training is proven to end, as the library measures it; [] if it is not.
+
+        Without stages of its own a run has those of `run.stages`: "neurons" until the first neuron is silent, "attention" until
+        the hard samples' loss is half of its largest value since.
+        """
+        if len(self.ended) > 1:
+            return [(stage.name, self._real(stage.time)) for stage in self.ended if stage.time]
+        if not self.found["half"] or self.found["half"][0] is None:
+            return []
+        return [("neurons", self.switch_off), ("attention", self._real(self.found["half"]))]
+
+    @property
     def end(self) -> float:
         """The last time that is proven."""
-        return float(self.tube.times[-1, 1])
+        end = float(self.tube.times[-1, 1])
+        return end - self._late(end)
 
     @property
     def radius(self) -> float:
         """How far the flow can be from its polynomial, at most, anywhere."""
-        return float(max(self.tube.first, self.tube.radius.max()))
+        return float(self.tube.total.max())
 
     @property
     def cells(self) -> int:
@@ -84,20 +126,20 @@ class Proof:
 
     def state(self, t: float) -> tuple[Array, Array]:
         """(low, high), each (34,), or (136,) with a distance: the weights x(t) in the coordinates of docs/proofs.md."""
-        return _ends(claims.ball(self.tube, self._time(t))[1])
+        return _ends(self._ball(t)[1])
 
     def loss(self, t: float) -> tuple[float, float]:
         """(low, high) of the population loss at time t."""
-        low, high = _ends(claims.loss_at(self._tables, self.tube, self._bias, self._time(t)))
-        return float(low), float(high)
+        return tuple(float(end) for end in _ends(claims.loss_at(self._tables, self._bias, *self._ball(t))))
 
     def margins(self, t: float) -> tuple[Array, Array]:
         """(low, high), each (K,): y·F of the samples with n = 0..K−1 other signs equal to the label's; all 8 with a distance."""
-        return _ends(claims.margins_at(self._tables, self.tube, self._bias, self._time(t)))
+        middle, _, radius = self._ball(t)
+        return _ends(claims.margins_at(self._tables, self._bias, middle, radius))
 
     def scores(self, t: float) -> tuple[Array, Array]:
         """(low, high), each (2, 2, 2): A[same class or another, key, query] over (c, v) in head +; (2, 4, 4) with a distance."""
-        low, high = _ends(scores(self._tables, claims.ball(self.tube, self._time(t))[1]))
+        low, high = _ends(scores(self._tables, self._ball(t)[1]))
         side = 4 if self.distance else 2
         return low.reshape(2, side, side), high.reshape(2, side, side)
 
@@ -118,6 +160,8 @@ class Proof:
             "loss": None if self.level is None else str(self.level),
             "time": self.time and list(self.time),
             "switch_off": self.switch_off and list(self.switch_off),
+            "separated": self.separated and list(self.separated),
+            "stages": [{"name": name, "end": list(time)} for name, time in self.stages],
             "right_from": self.right_from,
             "wrong_at": self.wrong_at,
             "every_sample_right": self.every_sample_right,
@@ -142,7 +186,7 @@ class Proof:
 
         if self.tube.frame is not None:
             raise SpecError(
-                f"a proof from starts within {self.tube.first:.2g}: expected less than {SMALL:g}, by smaller radii or no"
+                f"a proof from starts within {self.tube.first[0]:.2g}: expected less than {SMALL:g}, by smaller radii or no"
                 " distance; the checker's files hold tubes of balls only."
             )
         write(self, path)
@@ -162,13 +206,23 @@ class Proof:
     def _bias(self):
         return _hull(self.bias)
 
-    def _time(self, t):
-        return real("t", t, least=0, most=self.end, fix="the proof ends there")
+    def _ball(self, t):
+        t = real("t", t, least=0, most=self.end, fix="the proof ends there")
+        return claims.ball(self.tube, t, self._late(t))
+
+    def _late(self, t):
+        """How much later than the flow the clock of the tube can be at time t: a stage is over when it is proven to be."""
+        return sum(stage.time[1] - stage.time[0] for stage in self.ended[:-1] if stage.time[0] <= t)
+
+    def _real(self, time):
+        """Ends on the clock of the tube as ends of the time itself; None stays None."""
+        return time and (time[0] - self._late(time[0]), time[1])
 
 
 def prove(
     task: Mixture,
     transformer: Transformer,
+    method: ThreeStage | None = None,
     *,
     until: float | Until | None = None,
     omega_radius: float = 0.0,
@@ -180,7 +234,8 @@ def prove(
 
     task, transformer  a uniform `Mixture` of at least 2 classes and a `Transformer` of infinite width; ω and b are read as the
                        decimals that Python prints, so 0.3 means 3/10 exactly
-    until              a time, or `Until("loss", level)`: a little beyond the moment the loss passes the level (default: 0.1)
+    method             a `ThreeStage` of a `GradientFlow`; all weights are trained at once if not given
+    until              a time, or an `Until`: a little beyond the moment it is reached (default: loss 0.1); not with stages
     omega_radius, bias_radius  prove for every ω and b within these distances at once
     distance           prove for every network, of any width, whose keys and queries start this near to mean-field (K = 2 only)
     progress           True for a bar on stderr, or a function of (done, total) cells
@@ -192,74 +247,42 @@ def prove(
     False
     """
     bar = Progress.of(progress, "cell")
-    proof = proved(asked(task, transformer, until, omega_radius, bias_radius, distance), bar)
+    proof = proved(asked(task, transformer, method, until, omega_radius, bias_radius, distance), bar)
     bar.close()
     return proof
 
 
-def asked(task, transformer, until, omega_radius, bias_radius, distance):
-    """The question in exact numbers: K, ranges of ω and b, level of the loss, longest time, distance."""
+def asked(task, transformer, method, until, omega_radius, bias_radius, distance):
+    """The question in exact numbers: K, ranges of ω and b, the stages, distance."""
     K = _classes(task, transformer)
-    level, end = _until(until)
+    stages = _stages(method, transformer, until)
     distance = real("distance", distance, least=0)
-    if distance and K != finite.CLASSES:
-        raise SpecError(f"distance = {distance:g} with {K} classes: expected {finite.CLASSES} classes, or distance=0.")
+    if distance and (K != finite.CLASSES or method is not None or getattr(until, "quantity", "loss") != "loss"):
+        raise SpecError(
+            f"distance = {distance:g} with {K} classes, method = {method!r} and until = {until!r}: expected {finite.CLASSES}"
+            " classes, no method and a time or a loss, or distance=0."
+        )
     omega = _range("omega", transformer.omega, omega_radius)
     bias = _range("bias", transformer.bias, bias_radius)
-    return {"classes": K, "omega": omega, "bias": bias, "level": level, "end": end, "distance": distance}
+    return {"classes": K, "omega": omega, "bias": bias, "stages": stages, "distance": distance}
 
 
 def proved(question, report=None):
     """The `Proof` that answers a question of `asked`. Raises ProofError where the argument breaks."""
     from threadpoolctl import threadpool_limits
 
-    K, omega, bias, level, end, distance = (
-        question[name] for name in ("classes", "omega", "bias", "level", "end", "distance")
-    )
-    tables, b = symmetric(K), float(sum(bias) / 2)
-    target = None if level is None else float(level) * 0.999
-
-    def far_enough(piece):
-        return piece.end >= end or (level is not None and loss(tables, piece.at(piece.end), b) < target)
-
-    # A gate is open while b decides the sign of z, and for distant starts a little longer: finer cells would decide nothing.
-    spread = float(bias[1] - bias[0]) / 2 + 0.02 * (distance + float(omega[1] - omega[0]))
     # Threads would only wait for each other on hundreds of 34×34 matrices; what overflows is infinite or NaN and is refused.
     with threadpool_limits(1), np.errstate(over="ignore", invalid="ignore", divide="ignore"):
-        curve = list(pieces(tables, start(K, sum(omega) / 2).mid, b, far_enough, spread))
-        if level is not None:
-            end = _reached(tables, curve[-1], b, target)
-        tube = build(
-            tables,
-            curve,
-            start(K, sum(omega) / 2),
-            start(K, (omega[1] - omega[0]) / 2),
-            _hull(bias),
-            end,
-            marks=_turns(tables, curve, b, end),
-            report=report,
-            space=finite.space() if distance else None,
-            distance=distance,
-        )
-        return _concluded(tables, tube, K, omega, bias, level, distance)
-
-
-def _concluded(tables, tube, K, omega, bias, level, distance):
-    """The proof with everything that its tube says."""
-    b, tables = _hull(bias), tables if tube.space is None else tube.space.tables
-    right = claims.right_from(tables, tube, b)
-    return Proof(
-        classes=K,
-        omega=omega,
-        bias=bias,
-        level=level,
-        time=None if level is None else claims.loss_time(tables, tube, b, from_fraction(level)),
-        switch_off=claims.switch_off(tube),
-        right_from=right,
-        wrong_at=None if right is None else claims.wrong_at(tables, tube, b, right),
-        distance=distance,
-        tube=tube,
-    )
+        tube, ended = follow(question, report)
+        tables = symmetric(question["classes"]) if tube.space is None else tube.space.tables
+        readings = claims.Readings(tables, tube, _hull(question["bias"]))
+        found = {"silent": readings.silent(), "right": readings.right(), "separated": None, "half": None}
+        if tube.space is None and tube.frame is None:
+            found["separated"] = readings.separated()
+            if len(ended) == 1 and found["silent"]:
+                found["half"] = readings.half(found["silent"])
+    known = {name: question[name] for name in ("classes", "omega", "bias", "distance")}
+    return Proof(ended=ended, found=found, tube=tube, **known)
 
 
 def _classes(task, transformer):
@@ -275,26 +298,28 @@ def _classes(task, transformer):
     return task.classes
 
 
-def _until(until):
-    """Level of the loss (or None) and the longest time."""
-    if until is None:
-        return Fraction(1, 10), math.inf
-    if hasattr(until, "quantity"):
-        if until.quantity != "loss":
-            raise SpecError(
-                f"until = {until!r}: expected a time or Until('loss', level), the quantity that is proven to fall."
-            )
-        return _fraction(until.threshold), until.limit
-    return None, real("until", until, above=0, fix="a time, or mf.Until('loss', 0.1)")
-
-
-def _fraction(value):
-    return Fraction(repr(float(value)))
+def _stages(method, transformer, until):
+    """The stages of training, from the method or from the one end."""
+    if method is None:
+        end = Until("loss", LOSS) if until is None else until
+        return [
+            Stage(None, end if is_event(end) else real("until", end, above=0, fix="a time, or mf.Until('loss', 0.1)"))
+        ]
+    if not getattr(method, "staged", False) or not method.flows:
+        raise SpecError(
+            f"method = {method!r}: expected a ThreeStage of a GradientFlow, or none for all weights at once;"
+            " mf.ThreeStage(mf.GradientFlow()) is one."
+        )
+    if until is not None:
+        raise SpecError(
+            f"until = {until!r} with a method: expected none, its stages end themselves; give converge={until!r}."
+        )
+    return method.stages(transformer)
 
 
 def _range(name, centre, radius):
-    radius = _fraction(real(f"{name}_radius", radius, least=0))
-    return _fraction(centre) - radius, _fraction(centre) + radius
+    radius = exact(real(f"{name}_radius", radius, least=0))
+    return exact(centre) - radius, exact(centre) + radius
 
 
 def _hull(ends):
@@ -303,28 +328,3 @@ def _hull(ends):
 
 def _ends(x: Interval):
     return x.lo, x.hi
-
-
-def _reached(tables, piece, bias, target):
-    """When the loss of x̂ reaches the target in its last piece, in floats."""
-    low, high = piece.begin, piece.end
-    for _ in range(50):
-        middle = 0.5 * (low + high)
-        low, high = (middle, high) if loss(tables, piece.at(middle), bias) > target else (low, middle)
-    return high
-
-
-def _turns(tables, curve, bias, end):
-    """Where the least margin of x̂ becomes positive for the last time, in floats: cells are finer around it."""
-    times = [np.linspace(piece.begin, piece.end, 65) for piece in curve]
-    least = [margins(tables, piece.at(t), bias).min(-1) for piece, t in zip(curve, times)]
-    t, least = np.concatenate(times), np.concatenate(least)
-    negative = np.flatnonzero((least < -1e-9) & (t < end))
-    if not len(negative) or t[negative[-1]] >= end or negative[-1] + 1 == len(t):
-        return ()
-    low, high = t[negative[-1]], t[negative[-1] + 1]
-    piece = next(piece for piece in curve if piece.begin <= low < piece.end)
-    for _ in range(50):
-        middle = 0.5 * (low + high)
-        low, high = (middle, high) if margins(tables, piece.at(middle), bias).min() < 0 else (low, middle)
-    return (high,)
