@@ -36,8 +36,9 @@ PRESETS = [
     {
         "id": "one",
         "name": "One sample at a time",
-        "shows": "Each step sees a single sample, drawn at random, instead of all eight. The loss trembles where it fell "
-        "smoothly, but the same three stages come at nearly the same times: their order is no accident of seeing everything.",
+        "shows": "Each step sees a single sample, drawn at random, instead of all eight. Margins and what tokens are "
+        "worth tremble on their way, but the same three stages come at nearly the same times: the order is no accident of seeing "
+        "everything at once.",
         "state": {"batch": "1"},
     },
     {

@@ -171,8 +171,8 @@ export class Network {
 
   output(sheet, { x, y }) {
     this.box = svg("rect", { x, y, width: 104, height: 60, rx: 8, class: "answer" });
-    this.said = text(x + 22, y + 42, "", "said");
-    this.F = text(x + 70, y + 36, "", "number");
+    this.said = text(x + 18, y + 42, "", "said");
+    this.F = text(x + 66, y + 36, "", "number");
     this.label = text(x + 52, y + 76, "", "number");
     this.margin = text(x + 52, y + 91, "", "hint");
     sheet.append(this.button("m0", "the answer: its margin over time", this.box, this.said, this.F), this.label, this.margin);

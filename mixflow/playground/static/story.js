@@ -24,19 +24,19 @@ const STEPS = [
     title: "Neurons learn", set: { sample: HARD, probe: "w0" }, to: (run) => 1.6 * (run.stage("neurons")?.end ?? 12),
     say: () => "Now everything may move at once, and again the neurons come first: in head + the signals become worth something (the bars), and the easy samples come right. The lines hardly change.",
     ask: "Why do the neurons come first?",
-    tell: (run) => `At the start every token is worth 0 to the neurons. Then it makes no difference where one looks, and nothing pushes the attention anywhere. Only when signals are worth something does looking at the right one pay. And as long as both neurons are on, identifiers make no difference either: that ends when the first neuron switches off, at t ≈ ${number(run.stage("neurons")?.end ?? NaN, 3)}.`,
+    tell: (run) => `At the start every token is worth 0 to the neurons. Then it makes no difference where one looks, and nothing pushes the attention anywhere. Only when signals are worth something does looking at the right one pay. And as long as both neurons are on, identifiers make no difference either: that ends when the first neuron switches off, at t ≈ ${number(run.stage("neurons")?.end ?? NaN, 3)}.`,
   },
   {
     title: "Attention finds the pair", set: { sample: HARD, probe: "k0" }, from: (run) => run.stage("neurons")?.end ?? 0, to: (run) => 1.5 * (run.stage("attention")?.end ?? 300),
     say: () => "The loss waits on a plateau, as if nothing happened. But the lines begin to part: a signal begins to treat its own identifier in one way, and the other identifier in the opposite way.",
     ask: "Click another hard sample, or a token on the left to change it: who looks at the identifier in head +, who in head −?",
-    tell: (run) => `Attention has learned who belongs to whom: c1 and v1, c2 and v2. In head + the identifier is worth a lot, so a look at it is a vote for +. Its own signal looks at it if it is +, and looks away if it is −; the other signal does the opposite, so that its vote cancels. Head − mirrors this. At t ≈ ${number(run.stage("attention")?.end ?? NaN, 3)} half of the hard samples' loss is gone.`,
+    tell: (run) => `Attention has learned who belongs to whom: c1 and v1, c2 and v2. In head + the identifier is worth a lot, so a look at it is a vote for +. Its own signal looks at it if it is +, and looks away if it is −; the other signal does the opposite, so that its vote cancels. Head − mirrors this. At t ≈ ${number(run.stage("attention")?.end ?? NaN, 3)} half of the hard samples' loss is gone.`,
   },
   {
     title: "It converges", set: { sample: HARD }, from: (run) => run.stage("attention")?.end ?? 0,
     say: () => "All samples are right, and every margin goes on growing: the loss falls to zero like 1/t.",
     ask: "What is different with three pairs (K = 3)?", button: ["Show me three pairs", { classes: 3, steps: 40000, sample: HARD_OF_THREE }],
-    tell: (run) => `The same three stages, only longer: more identifiers and signals must find each other${run.names.features.filter((f) => f[0] === "c").length === 3 ? `, here until t ≈ ${number(run.stage("attention")?.end ?? NaN, 3)}` : ""}. And with three votes there is always a majority, so a hard sample is not undecided at first but wrong: its own signal is outvoted by two that do not count. Hard are one in four, not one in two.`,
+    tell: (run) => `The same three stages, only longer: more identifiers and signals must find each other${run.names.features.filter((f) => f[0] === "c").length === 3 ? `, here until t ≈ ${number(run.stage("attention")?.end ?? NaN, 3)}` : ""}. And with three votes there is always a majority, so a hard sample is not undecided at first but wrong: its own signal is outvoted by two that do not count. Hard are one in four, not one in two.`,
   },
 ];
 
