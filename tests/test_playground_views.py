@@ -214,11 +214,19 @@ def test_the_server_adds_what_needs_python(visit, served):
     until(page, "document.querySelectorAll('#loss path.line').length === 4")
     flow = shown(page)
     assert executed(page).items() >= flow.items()
-    assert page.evaluate("location.search") == ""  # the token does not stay in the address
     key = finished(page)
+    page.check("#control-proof")
+    key = finished(page, unlike=key)
+    assert page.inner_text("#theorem").startswith("Theorem (computer-assisted).")
+    assert "The loss is above 0.1 until t = 246.2383536" in page.inner_text("#theorem")
+    page.click("#python")
+    assert "print(mf.prove(run.task, run.transformer).statement())" in page.input_value("#code")
+    page.click("#close")
+    assert page.evaluate("location.search") == ""  # the token does not stay in the address
     page.select_option("#control-method", "gd")
     finished(page, unlike=key)
     assert "in this page" in page.inner_text("#status")
+    assert not page.is_visible("#theorem")
     with page.expect_download() as waiting:  # the page's own run as a file: the server trains it too
         page.click("#netcdf")
     run = mf.load(waiting.value.path())

@@ -129,6 +129,12 @@ _TABLE = (
         help="The flow ends at this time.",
     ),
     Control(
+        "proof", "prove it", "flag", False,
+        only={"method": ("flow",), "task": ("plain",), "network": ("paper",), "loss": ("logistic",), "width": ("inf",),
+              "tie_values": (False,)},
+        help="Prove, rounding errors included, when the loss passes 0.1 and from when every sample is right: some seconds.",
+    ),
+    Control(
         "neurons", "stage 1: neurons", "real", 100.0, least=1, most=1e6, scale="log", only={"method": ("three",)},
         help="How long w moves while the attention is frozen.",
     ),

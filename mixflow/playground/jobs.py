@@ -13,8 +13,9 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 
 from ..engines import choose
-from ..errors import MixflowError, SpecError
+from ..errors import MixflowError, ProofError, SpecError
 from ..methods.until import limit
+from ..proofs import prove
 from ..runs.constructed import constructed
 from ..runs.train import train
 from ..sweeping.plan import nominal_seconds
@@ -24,6 +25,7 @@ from .frames import encode
 WORKERS = 2  # runs at a time, and a quick one beside them
 QUICK = 2.0  # nominal seconds of a quick run: it never waits for longer ones, however many they are
 WAITING = 100  # runs that may wait for a worker
+PROOF_COST = 10.0  # nominal seconds of a proof
 SECONDS = 120  # longest a run may take
 KEPT_BYTES = 200 * 2**20  # of finished results
 PAUSE = 0.2  # seconds between two frames of a running job, or longer: making them may take a fifth of its time
@@ -117,7 +119,7 @@ def _cost(request):
     if request.constructed:
         return 0.0
     task, network, method = request.spec()
-    return nominal_seconds(choose(task, network, method), method)
+    return nominal_seconds(choose(task, network, method), method) + PROOF_COST * request.proof
 
 
 class _Stream:
@@ -191,15 +193,27 @@ class _Stream:
         arrays = views.series(rest) if rest.sizes["time"] else {}
         if run.events:
             arrays["all_modes"] = views.modes(run)
+        proof, doubt = self.proof()
         header = {
             "key": self.job.key,
+            "proof": proof,
             "replace": not same or not len(sent),
             "names": views.names(data, run.task),
-            "warning": warning,
+            "warning": warning or doubt,
             "seconds": time.perf_counter() - self.began,
             **views.facts(run),
         }
         return encode("done", header, arrays)
+
+    def proof(self):
+        """The theorem about the flow in words, if it is asked for, and why there is none where the argument breaks."""
+        if not self.job.request.proof:
+            return None, None
+        task, network, _ = self.spec
+        try:
+            return prove(task, network, progress=self.progress).statement(), None
+        except ProofError as error:
+            return None, str(error)
 
 
 class _Line:

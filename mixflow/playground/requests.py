@@ -13,6 +13,7 @@ from .recipes import CONSTRUCTIONS, METHODS, NETWORKS, TASKS, task
 # K = 20 takes some seconds with its certificate, K = 30 a minute, K = 50 five.
 LISTED_CLASSES = {"gd": 5, "three": 5, "flow": 3}
 FLOW_CLASSES = 20
+PROOF_CLASSES = 3
 
 
 @dataclass(frozen=True)
@@ -57,6 +58,10 @@ class Request:
             raise SpecError(
                 f"K = {K} takes the gradient flow minutes, too slow for a page: take K ≤ {FLOW_CLASSES}, or gradient descent."
             )
+        if self.proof and K > PROOF_CLASSES:
+            raise SpecError(
+                f"K = {K} is too much to prove for a page: take K ≤ {PROOF_CLASSES}, or leave out the proof."
+            )
         if c["method"] == "three":
             steps = sum(c[name] for name in ("neurons", "attention", "converge")) / c["learning_rate"]
             if steps > MOST_STEPS:
@@ -73,6 +78,11 @@ class Request:
     def constructed(self):
         """Whether the network is written down, not trained."""
         return dict(self.values)["method"] in CONSTRUCTIONS
+
+    @property
+    def proof(self):
+        """Whether the run shall be proved, too."""
+        return dict(self.values).get("proof", False)
 
     def spec(self):
         """Task, transformer and method; a construction alone. What does not fit together is a SpecError."""

@@ -102,6 +102,8 @@ export function open(config) {
     clock.run = run;
     if (run.still) clock.pause();
     showMoves(run);
+    $("theorem").textContent = run.proof ?? "";
+    $("theorem").hidden = !run.proof;
     showCursor();
     painter.redrawAll();
     story.show(run);

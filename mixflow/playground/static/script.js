@@ -1,6 +1,7 @@
 // "Copy as Python": the settings as a program that trains the same run and prints the numbers at the cursor.
 
 import { stride } from "./record.js";
+import { symmetric } from "./tasks.js";
 
 const NUMBERS = ["loss", "loss_easy", "loss_hard", "accuracy"];
 
@@ -64,7 +65,7 @@ for name in ${tuple(["time", ...NUMBERS])}:
     print(f"{name} = {float(shown[name]):.6g}")
 for stage in run.stages:
     print(stage)
-`;
+${c.proof && c.method === "flow" && symmetric({ ...c, batch: "all" }) && !c.tie_values ? "print(mf.prove(run.task, run.transformer).statement())\n" : ""}`;
 }
 
 function tuple(words) {

@@ -31,8 +31,8 @@ export class Trajectory {
   finish(header, arrays) {
     this.append(header, arrays, header.replace);
     if (arrays.all_modes) this.modes = arrays.all_modes;
-    const { stages, events, warning, seconds } = header;
-    Object.assign(this, { done: true, stages, events, warning, seconds });
+    const { stages, events, warning, seconds, proof } = header;
+    Object.assign(this, { done: true, stages, events, warning, seconds, proof });
   }
 
   get length() {
