@@ -103,6 +103,12 @@ def test_only_ones_own_untouched_files_are_believed(tmp_path, monkeypatch):
     assert (compilations(), compilations()) == (1, 0)
     monkeypatch.setattr(os, "getuid", lambda: -1)
     assert compilations() == 1
+    monkeypatch.undo()
+    place = machine._name(engine)
+    monkeypatch.setattr(type(engine), "step", lambda self, i, state, parameters: state)
+    assert (
+        machine._name(engine) != place
+    )  # a replaced step is neither served by the old program nor kept as if it were it
 
 
 WARM = """

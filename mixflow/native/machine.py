@@ -208,8 +208,11 @@ def _loaded(code):
 
 
 def _name(engine):
-    """The hash of everything that the machine code of an engine depends on."""
-    return hashlib.sha256(repr((engine.key, engine.lanes, _processor(), sys.platform, _sources())).encode()).hexdigest()
+    """The hash of everything that the machine code of an engine depends on; a step that someone has replaced is another."""
+    step = type(engine).step
+    whose = step.__module__, step.__qualname__, step.__code__.co_code
+    facts = engine.key, engine.lanes, whose, _processor(), sys.platform, _sources()
+    return hashlib.sha256(repr(facts).encode()).hexdigest()
 
 
 @functools.cache
