@@ -216,6 +216,7 @@ def test_the_server_adds_what_needs_python(visit, served):
     assert executed(page).items() >= flow.items()
     key = finished(page)
     page.check("#control-proof")
+    until(page, "document.querySelector('#status').textContent.includes('proving')")
     key = finished(page, unlike=key)
     assert page.inner_text("#theorem").startswith("Theorem (computer-assisted).")
     assert "The loss is above 0.1 until t = 246.2383536" in page.inner_text("#theorem")

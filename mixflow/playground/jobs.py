@@ -210,6 +210,7 @@ class _Stream:
         if not self.job.request.proof:
             return None, None
         task, network, _ = self.spec
+        self.job.say(encode("proving", {"key": self.job.key}))
         try:
             return prove(task, network, progress=self.progress).statement(), None
         except ProofError as error:

@@ -111,6 +111,10 @@ export class Runs extends EventTarget {
     });
   }
 
+  on_proving({ key }) {
+    this.each(key, (slot) => { if (slot === "main") messages.status("proving: every rounding error is bounded, some seconds …", "running"); });
+  }
+
   on_done(header, arrays) {
     if (this.filing?.key === header.key) {
       this.filing = null;
