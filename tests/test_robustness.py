@@ -97,7 +97,7 @@ def test_table_says_what_holds_and_what_breaks(made_up):
     table, thresholds = results.tables
     by_name = {cells[0]: cells[1:] for cells in table.rows}
     assert by_name["base: width 64"][-2:] == ("the picture holds", "holds, T2 = 200")
-    assert by_name["slow: 0.5"][4] == "2.00 (1.96 to 2.04)"
+    assert by_name["slow: 0.5"][4] == "2.00 (1.96–2.04)"
     assert by_name["broken: one head"][:3] == ("1/3", "0.833", "1/3")
     assert by_name["broken: one head"][-2] == "breaks: 2 of 3 seeds do not learn the hard samples"
     assert by_name["broken: one head"][-1] == "breaks: hard accuracy 0.500; at infinite width it is trapped"

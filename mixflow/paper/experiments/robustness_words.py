@@ -67,7 +67,7 @@ def words(series):
         row = data.isel(row=i)
         f = facts(row)
         mean, low, high = f["relative"]
-        ratio = f"{mean:.2f} ({low:.2f} to {high:.2f})" if math.isfinite(mean) else "–"
+        ratio = f"{mean:.2f} ({low:.2f}–{high:.2f})" if math.isfinite(mean) else "–"
         T2 = f"{f['T2']:.0f}" + ("" if f["separated"] == f["n"] else f" ({f['separated']} seeds)")
         signs = "–" if f["mechanism"] is None else f"{f['mechanism']}/{f['n']}"
         rows.append(
