@@ -89,6 +89,9 @@ def verdict(results):
     for (name, value), (time, spread) in rows.items():
         says = f"{name} = {value:g}: {WHAT.get(name, 'loss 0.1 at t')}"
         checks.append(shown(f"{name} {value:g}", says, time, **spread))
+    for rate in results_of(rows, "learning rate"):
+        says = f"descent at rate {rate:g}: loss 0.1 after so many steps"
+        checks.append(shown(f"steps {rate:g}", says, rows["learning rate", rate][0] / rate))
     slow, fast = (rows["initial scale ω", value][0] for value in (min(results_of(rows, "initial scale ω")), 0.3))
     says = "a smaller ω is slower: time at the smallest ω minus that at 0.3"
     why = theory("separation needs ∫ w·c dt = (K+1)³ asinh(1/ω²), which falls with ω (docs/mathematics.md §12)")
