@@ -13,6 +13,7 @@ its own z and loss as JAX functions plus a few constants, and everything else is
 A gate with r > 0 pushes its own neuron off and can slide; a gate with r < 0 pushes it on and cannot.
 """
 
+import math
 from dataclasses import dataclass
 from functools import cached_property, lru_cache, partial
 
@@ -183,7 +184,7 @@ def split(Y, shapes):
     """The parts of states (..., size) by name."""
     parts, at = {}, 0
     for name, shape in shapes:
-        size = int(np.prod(shape, dtype=int))
+        size = math.prod(shape)
         parts[name] = Y[..., at : at + size].reshape(*Y.shape[:-1], *shape)
         at += size
     return parts

@@ -22,6 +22,7 @@ MOST_EVENTS = 100_000
 # makes a factor 100 cost only 1.6 times the steps. With it the whole trajectory keeps rtol (K = 2 to t = 2000: 1e-10 at 1e-9).
 LOCAL = 0.01
 FLOOR = 3e-14  # no step can be held to less in float64
+QUARTERS = (0.25, 0.5, 0.75, 1.0)  # of a step, where a flow looks whether to stop
 CALL_SECONDS = 0.05  # of a call to the solver, about; Ctrl-C and the progress bar wait that long
 CHATTER = 50  # so many decisions within a relative time of 1e-9 are chattering
 
@@ -142,8 +143,11 @@ class Walk:
                 )
             began = clock.perf_counter()
             state = (self.t, self.y, self.slope, self.h, self.slack)
-            most = 1 if self.stop is not None else self.most
-            steps = dop853.advance(self.ready, self.smooth, *state, self.until, most)
+            steps = dop853.advance(self.ready, self.smooth, *state, self.until, self.most)
+            if (kept := self._until_stop(steps)) < len(
+                steps.t
+            ):  # once more, so that nothing depends on what lies beyond
+                steps = dop853.advance(self.ready, self.smooth, *state, self.until, kept)
             # How many steps a call makes changes nothing but how often Ctrl-C and the progress bar get a turn.
             quick = clock.perf_counter() - began < CALL_SECONDS
             self.most = min(2 * self.most, dop853.STEPS) if quick else max(self.most // 2, 1)
@@ -154,6 +158,16 @@ class Walk:
                 self.surface_error = max(self.surface_error, steps.surface)
                 return steps
             self.h = steps.next_size
+
+    def _until_stop(self, steps):
+        """How many of the steps there are up to the first in which the flow stops; the last one is for `_first_end`."""
+        early = len(steps.t) - 1
+        if self.stop is None or early < 1:
+            return len(steps.t)
+        times = (steps.t[:early, None] + steps.h[:early, None] * np.array(QUARTERS)).ravel()
+        states = steps.at(times)
+        hit = next((i for i in range(len(times)) if self.stop(times[i], states[i]) >= 0), len(times))
+        return hit // len(QUARTERS) + 1
 
     def _first_end(self, steps):
         """The fraction x of the last step where the mode or the flow first ends, and why: None, "gate" or "stop"."""
@@ -166,7 +180,7 @@ class Walk:
             def stop(u):
                 return self.stop(steps.t[-1] + u * steps.h[-1], steps.inside_last(u))
 
-            for a, b in zip((0, 0.25, 0.5, 0.75), (0.25, 0.5, 0.75, 1.0), strict=True):
+            for a, b in zip((0, *QUARTERS[:-1]), QUARTERS, strict=True):
                 if min(b, x) > a and stop(min(b, x)) >= 0:
                     return root(stop, a, min(b, x)), "stop"
         return x, cause
