@@ -56,6 +56,14 @@ def labelled(engine, variables, *, time, step=None, attrs=None, listed=None):
             coords[name] = value
     if step is not None:
         coords["step"] = ("time", np.asarray(step, np.int64))
+
+    def variable(
+        name, value
+    ):  # fastpath: xarray would import Dask, where it is installed, to see that this is none of its arrays
+        dims, values = value if isinstance(value, tuple) else (name, value)
+        return xarray.Variable(dims, np.asarray(values), fastpath=True)
+
+    variables, coords = ({name: variable(name, value) for name, value in each.items()} for each in (variables, coords))
     data = xarray.Dataset(variables, coords=coords, attrs=attrs)
     for name in data.variables:
         stem = str(name).removesuffix("_test")
