@@ -54,6 +54,7 @@ NETWORKS = {
     "options, finite": mf.Transformer(width=4, **OPTIONS),
     "options, infinite": mf.Transformer(**OPTIONS),
     "products": mf.Transformer(width=4, value_neurons=3, shared_keys=True),
+    "products, infinite": mf.Transformer(value_neurons=3, value_scale=0.3, shared_keys=True, activate="before"),
     "Vanilla": mf.Vanilla(width=4, mlp_width=4),
     "own Network": Vote(),
 }

@@ -240,10 +240,18 @@ def test_mean_field_traps(options):
     loss = {"shared_attention": 0.502547, "activation": 0.494039}[next(iter(options))]
     np.testing.assert_allclose(run.dataset.loss[-1], loss, atol=5e-7)
     assert across(run.dataset) < 1e-12
+    assert moving(run.dataset) == {"shared_attention": 14, "activation": 13}[next(iter(options))]  # of 22
     perturbed = replace(trapped, value_scale=0.01)  # as it offers
     free = mf.train(mf.Mixture(2), perturbed, mf.GradientDescent(0.1, 8000, save_every=8000)).dataset
     assert across(free) > 3
     assert free.loss[-1] < 0.1 < np.log(2) / 2
+
+
+def moving(data):
+    """Independent numbers of a symmetric state that differ between the first and the last save."""
+    moved = {name: np.triu(np.abs(data[f"{name}_sector"][-1] - data[f"{name}_sector"][0])) for name in ("G_K", "G_Q")}
+    moved |= {name: np.abs(data[f"{name}_sector"][-1] - data[f"{name}_sector"][0]).values for name in ("w", "A")}
+    return sum(int(np.sum(x > 1e-12)) for x in moved.values())
 
 
 def across(data):
@@ -282,9 +290,7 @@ def test_losses_on_every_engine(loss):
 
 def test_one_asking_token():
     """queries="one": only the task's asking token reads; an outsider that stands in no atom may ask as well."""
-    mixture = mf.Mixture(2).population()
-    asked = [(atom[0][0], 1.0) for atom in mixture.atoms]
-    task = replace(mixture, query=asked)
+    task = mf.Mixture(2).population()  # its identifiers ask
     network = network_of({"queries": "one"}, mf.Transformer(width=6, seed=2))
     method = mf.GradientDescent(0.1, 200, save_every=100)
     gram, full = (mf.train(task, network, method, model=model).dataset for model in ("gram", "full"))
@@ -302,7 +308,7 @@ def test_one_asking_token():
     flow = mf.train(outside, linear, mf.GradientFlow(until=2.0, save_at=[2.0])).dataset.A.values[0, 0]
     assert abs(1 / (1 + np.exp(flow[0, 2] - flow[1, 2])) - share[0]) < 1e-4
     with pytest.raises(mf.SpecError, match="does not say which token asks"):
-        mf.train(mixture, network, method)
+        mf.train(replace(task, query=None), network, method)
 
 
 def test_random_values_change_the_run(base):

@@ -102,8 +102,16 @@ class Engine(ABC):
         return {name: dims for name, (dims, _) in self.measure(history, self.network).items()}
 
     def final(self, state: State) -> Variables:
-        """{variable: (dimensions, values)} of the last state that `measure` does not determine, for `resume`."""
-        return {}
+        """{variable: (dimensions, values)} of what the last state remembers, which `measure` does not determine, for `resume`."""
+        return {
+            f"final_{name}": (tuple(f"{name}_{i}" for i in range(np.ndim(x))), np.asarray(x))
+            for name, x in state.items()
+            if remembered(name)
+        }
+
+    def recalled(self, state: State, dataset: xarray.Dataset) -> State:
+        """A state at rest with what the last state of a dataset remembered, if it did."""
+        return {name: dataset[f"final_{name}"].values if f"final_{name}" in dataset else x for name, x in state.items()}
 
     @abstractmethod
     def resume(self, dataset: xarray.Dataset) -> State:
@@ -114,9 +122,10 @@ class Engine(ABC):
         raise NotImplementedError(f"{self.name} always writes them out")
 
     def take(self, network: AnyNetwork, offers: Sequence[dict[str, Any]]) -> State:
-        """The state that one of several offered dictionaries of arrays holds; SpecError if none has this network's shapes."""
+        """The state, at rest, that one of several offered dictionaries holds; SpecError if none has this network's shapes."""
         blank = self.start(network)
-        for offer in offers:
+        rest = {name: x for name, x in blank.items() if remembered(name)}
+        for offer in [offer | rest for offer in offers]:
             if all(name in offer and np.shape(offer[name]) == np.shape(x) for name, x in blank.items()):
                 return {name: np.asarray(offer[name], float) for name in blank}
         expected = ", ".join(f"{name} {np.shape(x)}" for name, x in blank.items())
@@ -142,6 +151,11 @@ class Engine(ABC):
         if (least := Samples(population).least_loss).any():
             found["least_loss"] = ("atom", least)
         return found | self.network.coordinates(population)
+
+
+def remembered(name: str) -> bool:
+    """Whether a part of a state is what momentum remembers."""
+    return name.endswith(("_velocity", "_memory"))
 
 
 def listed(task: Task) -> str | None:

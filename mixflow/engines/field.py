@@ -11,9 +11,9 @@ import numpy as np
 from ..checks import one_of
 from ..filippov import certify
 from ..jaxed import in_float64, jax, jit
-from ..tasks.symmetry import expand
 from .gated import flow
 from .gram_field import gram_field
+from .orbits import Orbits
 from .symmetric_field import symmetric_field
 
 if TYPE_CHECKING:
@@ -29,7 +29,8 @@ def field(task: Task, transformer: AnyNetwork, model: str = "gram") -> Field:
     task         a Mixture, a Sample or a FiniteTask
     transformer  a Transformer; its start is the field's
     model        "gram": y = (w, A, G_K, G_Q) of both heads for any finite task; "symmetric": the 22 numbers of a uniform
-                 Mixture at infinite width, one head and two sectors (common, contrast), for any K
+                 Mixture at infinite width, one head (all of them where they are no mirror images) and two sectors (common,
+                 contrast), for any K
 
     Raises SpecError where the model cannot represent the problem.
 
@@ -40,7 +41,7 @@ def field(task: Task, transformer: AnyNetwork, model: str = "gram") -> Field:
     """
     one_of("model", model, ("gram", "symmetric"))
     build = symmetric_field if model == "symmetric" else gram_field
-    return Field(build(task, transformer), task, model)
+    return Field(build(task, transformer), task, transformer, model)
 
 
 class Field:
@@ -53,8 +54,8 @@ class Field:
     side        of A, G_K, G_Q: F features, or 2 kinds
     """
 
-    def __init__(self, gated, task, model):
-        self.gated, self.task, self.model = gated, task, model
+    def __init__(self, gated, task, transformer, model):
+        self.gated, self.task, self.transformer, self.model = gated, task, transformer, model
         self.y0, self.gate_names = gated.y0, gated.gate_names
         self.constants, self.side = gated.constants, gated.shapes["A"][-1]
         self.z, self.loss = gated.z, gated.loss
@@ -94,14 +95,15 @@ class Field:
 
     def expand(self, y):
         """The state of the "gram" model that a state of the "symmetric" one stands for."""
-        full = expand(self.unpack(y), self.task.classes)
-        return np.concatenate([np.ravel(full[name]) for name in ("w", "A", "G_K", "G_Q")])
+        parts = {name: x[None] for name, x in self.gated.unpack(y).items()}
+        full = Orbits.of(self.transformer).written(parts, self.task.classes)
+        return np.concatenate([np.ravel(full[name]) for name in parts])
 
     @in_float64
     def masked(self, mask):
         """The field of a network whose scores are mask · A; mask has the shape of A."""
         surface = _masked(self.gated.surface, np.asarray(mask, float).tobytes(), np.shape(mask))
-        return Field(replace(self.gated, surface=surface), self.task, self.model)
+        return Field(replace(self.gated, surface=surface), self.task, self.transformer, self.model)
 
     @cached_property
     @in_float64

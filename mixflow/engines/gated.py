@@ -42,7 +42,6 @@ class GatedField:
     y0         the start
     gate_names g pairs (head, atom)
     attention  what W_K and W_Q are (`gram_families.Attention`), or None where scores are trained directly
-    loss_weight  factor from what `loss_of` gives to the loss
     """
 
     surface: object
@@ -52,7 +51,6 @@ class GatedField:
     y0: np.ndarray
     gate_names: tuple
     attention: Attention | None
-    loss_weight: float = 1.0
 
     @cached_property
     @in_float64
@@ -105,7 +103,7 @@ class GatedField:
     def loss(self, Y):
         """(...) population loss of one state or many."""
         on = np.maximum(self.z(Y), 0)
-        return self.loss_weight * self.loss_of(np, self.constants, on, self.unpack(np.asarray(Y, float)))
+        return self.loss_of(np, self.constants, on, self.unpack(np.asarray(Y, float)))
 
     @in_float64
     def velocity(self, y, gates):
@@ -155,8 +153,10 @@ class GatedField:
         squares, traces = [trace(K @ K), trace(A @ At), trace(Q @ Q)], [trace(K), trace(Q)]
         if "G_QQ" in p:  # one W_K against all W_Q
             QQ = inverse @ p["G_QQ"]
-            squares[2] = np.concatenate([squares[2], 2 * trace(QQ @ inverse @ np.swapaxes(p["G_QQ"], -1, -2))], axis=-1)
-            squares, traces = ([x.sum(axis=-1, keepdims=True) for x in each] for each in (squares, traces))
+            heads = 2 - len(self.shapes["A"])  # the axis; sectors come after it
+            queries = [squares[2], 2 * trace(QQ @ inverse @ np.swapaxes(p["G_QQ"], -1, -2))]
+            squares[2] = np.concatenate(queries, axis=heads)
+            squares, traces = ([x.sum(axis=heads, keepdims=True) for x in each] for each in (squares, traces))
         return {
             "tr C2": squares[0] - 2 * squares[1] + squares[2],
             "tr C": traces[0] - traces[1],
@@ -272,12 +272,8 @@ def _move(c, y, down, shapes, attention):
     jnp, parts, Gamma = configured().numpy, split(y, shapes), c["Gamma"]
     algebra = Algebra(partial(product, jnp), jnp.matrix_transpose)
     moved = {name: c["rate_others"] * x for name, x in down.items() if name not in ("w", "A")}
-    if "G_V" in parts:  # w is a product: [W_V | Σ_j a_j w_j]
-        S = {(0, 0): parts["G_V"], (0, 1): parts["w"][..., None], (1, 1): parts["N"][..., None, None]}
-        h = c["rate_others"] * down["w"][..., None]
-        left = h if Gamma is None else Gamma @ h
-        rise = slope(S, {(0, 1): (c["value_neurons"] * h, False), (1, 0): (left, True)}, algebra)
-        moved |= {"G_V": rise[0, 0], "w": rise[0, 1], "N": rise[1, 1]}
+    if "G_V" in parts:
+        moved |= _moved_values(c, parts, c["rate_others"] * down["w"], algebra)
     else:
         moved["w"] = jnp.sum(c["metric_w"] * down["w"].ravel(), axis=-1)
     g = c["rate"][:, None, None] * down["A"]
@@ -286,6 +282,20 @@ def _move(c, y, down, shapes, attention):
     else:
         moved |= attention.state(slope(attention.blocks(parts), attention.turns(g, Gamma, algebra), algebra))
     return -jnp.concatenate([moved[name].ravel() for name, _ in shapes])
+
+
+def _moved_values(c, parts, h, algebra):
+    """Where w is a product, [W_V | Σ_j a_j w_j]: what flows away from w, G_V and N. In sectors w lies in the common one."""
+    w, N, Gamma = parts["w"], parts["N"], c["Gamma"]
+    if "common" in c:
+        w, h, N = c["common"] * w[..., None, :], c["common"] * h[..., None, :] / c["classes"], N[..., None]
+    S = {(0, 0): parts["G_V"], (0, 1): w[..., None], (1, 1): N[..., None, None]}
+    h = h[..., None]
+    left = h if Gamma is None else Gamma @ h
+    rise = slope(S, {(0, 1): (c["value_neurons"] * h, False), (1, 0): (left, True)}, algebra)
+    if "common" not in c:
+        return {"G_V": rise[0, 0], "w": rise[0, 1], "N": rise[1, 1]}
+    return {"G_V": rise[0, 0], "w": rise[0, 1][..., 0, :, 0] / c["common"][0], "N": rise[1, 1][..., 0, 0, 0]}
 
 
 def flow(gated, y0, method, *, start_time=0.0, stop=None, progress=None, on_save=None):

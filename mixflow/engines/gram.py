@@ -13,7 +13,7 @@ from ..networks.initial import start
 from ..networks.readout import ReadOut, asking
 from . import loss as losses
 from .attention_tables import Tables
-from .base import Engine, besides, no_closure
+from .base import Engine, besides, no_closure, remembered
 from .gram_families import Attention, Values
 from .gram_field import gram_field
 from .gram_own import own_gradient
@@ -155,7 +155,7 @@ class Gram(Engine):
 
     def observe(self, state, parameters):
         """What is recorded at a save: the state, without what it remembers."""
-        return {name: x for name, x in state.items() if not _remembered(name)}
+        return {name: x for name, x in state.items() if not remembered(name)}
 
     def step(self, i, state, parameters):
         """One step of gradient descent, exactly (`gram_rule`)."""
@@ -345,11 +345,6 @@ class Gram(Engine):
         seen = network.observe(given(network, self.population, weights), self.population)
         return self._at_rest({name: np.asarray(x) for name, x in seen.items()})
 
-    def take(self, network, offers):
-        """The state that one of several offered dictionaries of arrays holds, at rest."""
-        rest = {name: x for name, x in self.start(network).items() if _remembered(name)}
-        return super().take(network, [offer | rest for offer in offers])
-
     def field(self, network, train_w=True, train_attention=True):
         """The gated field."""
         return gram_field(self.task, network, train_w=train_w, train_attention=train_attention)
@@ -358,19 +353,6 @@ class Gram(Engine):
         """The dataset's variables (docs/schema.md)."""
         return series(self.task, network, history)
 
-    def final(self, state):
-        """What the last state remembers."""
-        return {
-            f"final_{name}": (tuple(f"{name}_{i}" for i in range(np.ndim(x))), np.asarray(x))
-            for name, x in state.items()
-            if _remembered(name)
-        }
-
     def resume(self, dataset):
         """The state at the last save; at rest if the run that made it remembered nothing."""
-        state = self._at_rest(resumed(dataset, self.network))
-        return {name: dataset[f"final_{name}"].values if f"final_{name}" in dataset else x for name, x in state.items()}
-
-
-def _remembered(name):
-    return name.endswith(("_velocity", "_memory"))
+        return self.recalled(self._at_rest(resumed(dataset, self.network)), dataset)

@@ -1,22 +1,23 @@
-"""The gated field of the mean-field transformer for any K: one head, two sectors, 2K gates (docs/mathematics.md §4, §7)."""
+"""The gated field of the mean-field transformer for any K, with every option: carried heads in two sectors (§4, §7)."""
 
-import math
+from functools import lru_cache
 
 import numpy as np
 
 from ..errors import SpecError
+from ..tasks.symmetry import binomial
 from . import loss as losses
-from .gated import GatedField
+from .gated import HIDDEN, GatedField
 from .gram_families import Attention
-
-C, V = 0, 1  # rows and columns of a sector's 2×2 matrices
+from .orbits import HALVES, LOSS, QUERIES, Orbits, halves, one_class
 
 
 def symmetric_field(task, transformer, *, train_w=True, train_attention=True):
-    """The gated field of head + on a uniform `Mixture`; head − is its mirror image, z_-(y, n) = z_+(−y, K−1−n).
+    """The gated field of the carried heads on a uniform `Mixture`; by the mirror, z_-(y, n) = z_+(−y, K−1−n).
 
-    Gates: first (y = +, n) for n = 0..K−1, then (y = −, K−1−n) in the same order, where n counts the + signs among the K−1
-    other signals: so a column of the (2, K) table is one sample with the two neurons that decide its margin.
+    Gates of a head: first (y = +, n) for n = 0..K−1, then (y = −, K−1−n) in the same order, where n counts the + signs among the
+    K−1 other signals; where the ReLU comes before the pooling, one for each orbit of queries that is not empty. A linear network
+    has one gate that is always on.
     """
     if not getattr(task, "uniform", False):
         raise SpecError(
@@ -24,80 +25,99 @@ def symmetric_field(task, transformer, *, train_w=True, train_attention=True):
         )
     if not transformer.mean_field:
         raise SpecError(f"width = {transformer.width}: the symmetric model needs width=math.inf; use model='gram'.")
-    K = task.classes
-    binomial = np.array([math.comb(K - 1, n) / 2 ** (K - 1) for n in range(K)])
-    scores, values, keys, queries = zip(*(_tokens(K, y, n) for y, n in _gates(K)), strict=True)
-    # One shared value vector (w_- = −w_+) and the mirror together leave w_c = 0 and double the gradient of w_v.
-    metric = np.diag([0.0, 2.0]) if transformer.tie_values else np.eye(2)
+    K, orbits, state = task.classes, Orbits.of(transformer), Orbits.of(transformer).start(transformer)
+    label, positive = types(K)
+    there = _there(orbits, positive, K)
+    copies = orbits.copies
+    mixed = np.array([[1.0, -1.0], [-1.0, 1.0]]) if orbits.tied and not orbits.mirror else np.eye(orbits.carried)
     constants = {
-        "scores": np.array(scores).reshape(-1, 8),  # (2K·4·5, 8) over the diagonal and off-diagonal 2×2 entries
-        "values": np.array(values).reshape(-1, 2),  # (2K·4·5, 2) over (w_c, w_v)
-        "keys": np.array(keys),  # (2K, 4, 5) multiplicity of each key as seen by a query
-        "queries": np.array(queries) / (K + 1),  # (2K, 4)
-        # On one class's diagonal and off-diagonal entry:  x = (common + (K−1) contrast)/K,  y = (common − contrast)/K.
-        "mix": np.array([[1.0, K - 1.0], [1.0, -1.0]]) / K,
+        "label": label,
+        "positive": positive,
+        "classes": float(K),
+        "kept": np.flatnonzero(there),  # which neurons are gates, and the gate of each; what does not ask has weight 0
+        "place": np.where(there, np.cumsum(there).reshape(there.shape) - 1, 0),
         "bias": float(transformer.bias),
-        "label": np.ones(K),
-        "weight": binomial / 2,  # the loss moves through both heads alike, so head + owns half of its derivative
-        "metric_w": metric / K * train_w,  # K equal entries share the derivative by the common value
-        "rate": np.array([1.0, 1.0 / max(K - 1, 1)]) * train_attention,  # dimension of each sector
-        "rate_others": 1.0 * train_w,
+        "weight": binomial(K) / len(orbits.labels),
+        # A number that stands for many entries moves by the mean of their derivatives (`Symmetric.gradient`).
+        "metric_w": np.kron(mixed, np.eye(2)) / (K * copies["w"]) * train_w,
+        "rate": transformer.score_rate(None) * train_attention / copies["A"] * np.array([1.0, 1.0 / max(K - 1, 1)]),
+        "rate_others": train_w / copies["head"],
         "Gamma": None,
+        "value_neurons": float(transformer.value_neurons or 0),
+        "common": np.array(
+            [[K**0.5], [0.0]]
+        ),  # where values are products: w lies in the common sector, with length √K w
     }
-    G = np.broadcast_to(transformer.omega**2 * np.eye(2), (2, 2, 2))
+    hidden = [name for name in HIDDEN if name in state]
+    order = ["w", *(name for name in state if name not in ("w", "A", *hidden)), "A", *hidden]
+    surface, loss_of = _functions(orbits)
     return GatedField(
-        surface=_surface,
-        loss_of=_loss,
+        surface=surface,
+        loss_of=loss_of,
         constants=constants,
-        shapes={"w": (2,), "A": (2, 2, 2), "G_K": (2, 2, 2), "G_Q": (2, 2, 2)},
-        y0=np.concatenate([np.zeros(2 + 8), G.ravel(), G.ravel()]),
-        gate_names=tuple(("+", f"y={'+' if y > 0 else '-'} n={n}") for y, n in _gates(K)),
-        attention=Attention(),
-        loss_weight=2.0,
+        shapes={name: np.shape(state[name]) for name in order},
+        y0=np.concatenate([np.ravel(state[name]) for name in order]),
+        gate_names=_gates(orbits, there, transformer.head_names),
+        attention=Attention.of(transformer, one_class()),
     )
 
 
-def _gates(K):
-    return [(1, n) for n in range(K)] + [(-1, K - 1 - n) for n in range(K)]
+def types(K):
+    """Label and count of other + signs of the 2K types, in the order of gates."""
+    both = list(halves(np.arange(K, dtype=float), K))
+    return np.repeat([float(y) for y, _ in both], K), np.concatenate([p for _, p in both])
 
 
-def _tokens(K, y, n):
-    """Scores (4, 5, 8), values (4, 5, 2), key counts (4, 5), query counts (4,) of the sample (y, n).
-
-    Queries: c_k, own signal, the others with sign +, the others with sign −. Keys: c_k, own signal, the query itself if
-    it is another signal, the other + signals, the other − signals.
-    """
-    scores, values, keys = np.zeros((4, 5, 2, 2, 2)), np.zeros((4, 5, 2)), np.zeros((4, 5))
-    others = {1: n, -1: K - 1 - n}
-    DIAGONAL, OFF = 0, 1
-    # query: (kind, coefficient, its number)
-    queries = [(C, 1, 1), (V, y, 1), (V, 1, others[1]), (V, -1, others[-1])]
-    for q, (kind, sign, _) in enumerate(queries):
-        same = DIAGONAL if q < 2 else OFF  # is the query of class k, like c_k and the own signal?
-        scores[q, 0, same, C, kind], keys[q, 0] = sign, 1
-        scores[q, 1, same, V, kind], keys[q, 1] = y * sign, 1
-        scores[q, 2, DIAGONAL, V, V], keys[q, 2] = 1, q >= 2
-        for key, s in ((3, 1), (4, -1)):
-            scores[q, key, OFF, V, kind] = s * sign
-            keys[q, key] = max(others[s] - (q >= 2 and s == sign), 0)
-        values[q, :, C] = [1, 0, 0, 0, 0]
-        values[q, :, V] = [0, y, sign, 1, -1]
-    return scores, values, keys, np.array([number for _, _, number in queries], float)
+def _there(orbits, positive, K):
+    """(heads, query, 2K) which neurons there are."""
+    if not orbits.readout.before:
+        return np.ones((orbits.carried, 1, 2 * K), bool)
+    each = [np.broadcast_to(many, 2 * K) > 0 for many in orbits.asks(positive, K)]
+    return np.broadcast_to(each, (orbits.carried, 4, 2 * K))
 
 
-def _surface(xp, c, parts):
-    """z (..., 2K) of §2 from the sectors A[common], A[contrast], each (key, query) over (c, v)."""
-    w, A = parts["w"], parts["A"]
-    lead = A.shape[:-3]
-    entries = c["mix"] @ A.reshape(*lead, 2, 4)  # rows: diagonal, off-diagonal
-    table = (*lead, *c["keys"].shape)
-    E = c["keys"] * xp.exp(entries.reshape(*lead, 8) @ c["scores"].T).reshape(table)
-    u = (w @ c["values"].T).reshape(table)
-    mean = xp.sum(E * u, axis=-1) / xp.sum(E, axis=-1)  # (..., 2K, 4) what each query hears
-    return c["bias"] + xp.sum(c["queries"] * mean, axis=-1)
+def _gates(orbits, there, heads):
+    """The gates' names."""
+    if orbits.readout.linear:
+        return (("linear", "linear"),)
+    K, names = there.shape[-1] // 2, []
+    for h, q, i in np.argwhere(there):
+        atom = f"y=+ n={i}" if i < K else f"y=- n={2 * K - 1 - i}"
+        names.append((heads[h], f"{atom} · {QUERIES[q]}" if orbits.readout.before else atom))
+    return tuple(names)
 
 
-def _loss(xp, c, on, parts):
-    """The share of head + in the loss: half of it, over the columns of the (2, K) table."""
-    on = on.reshape(*on.shape[:-1], 2, -1)
-    return xp.sum(losses.cost("logistic", c["label"], on[..., 0, :] - on[..., 1, :], xp) * c["weight"], axis=-1)
+@lru_cache(maxsize=64)
+def _functions(orbits):
+    """surface and loss_of: the same objects for the same network, since a compilation is kept by them."""
+
+    def each(xp, x, axes):
+        """x (..., [head], own axes) of every head, own axes first and one for types last."""
+        x = xp.moveaxis(x[..., None], range(-1 - axes, -1), range(axes))
+        return [x] if orbits.carried == 1 else [x[..., h, :] for h in range(x.shape[-2])]
+
+    def neurons(xp, c, parts):
+        w, A = each(xp, parts["w"], 1), each(xp, parts["A"], 3)
+        bias = each(xp, parts["bias"], 0) if "bias" in parts else [c["bias"]] * orbits.carried
+        return orbits.neurons(xp, c["label"], c["positive"], c["classes"], w, A, bias, xp.exp)
+
+    def surface(xp, c, parts):
+        z = xp.concatenate([x for head in neurons(xp, c, parts) for x in head], axis=-1)
+        return z[..., c["kept"]] if orbits.readout.before else z
+
+    def always(xp, c, parts):
+        return xp.ones((*parts["A"].shape[: -3 - (orbits.carried > 1)], 1))
+
+    def loss_of(xp, c, on, parts):
+        if orbits.readout.linear:
+            on = neurons(xp, c, parts)
+        else:
+            on = on[..., c["place"]] if orbits.readout.before else on.reshape(*on.shape[:-1], orbits.carried, 1, -1)
+            on = [[on[..., h, q, :] for q in range(on.shape[-2])] for h in range(orbits.carried)]
+        seen, K = orbits.pooled(on, c["positive"], c["classes"]), c["positive"].shape[0] // 2
+        both = [[each[..., :K] for each in seen], [each[..., K:] for each in seen]]
+        F = orbits.answer(both, parts["offset"][..., None] if "offset" in parts else 0.0)
+        cost = [losses.cost(LOSS, y, f, xp) * c["weight"] for y, f in zip(HALVES, F)]
+        return xp.sum(sum(cost), axis=-1)
+
+    return (always if orbits.readout.linear else surface), loss_of

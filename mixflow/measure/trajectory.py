@@ -98,8 +98,7 @@ class Trajectory:
             raise SpecError(
                 f"the dataset lacks {', '.join(missing)}: stages are read from {', '.join(names)} over time."
             )
-        lead = ("time", "sector") if sectors else ("time",)
-        series = {name: dataset[name].transpose(*lead, ..., missing_dims="ignore").values for name in names}
+        series = {name: dataset[name].transpose("time", ...).values for name in names}
         floor = [dataset[name].values for name in FLOOR] if "least_loss" in dataset.coords else None
         classes = (
             dataset.sizes["atom_type"] // 2 if sectors else None
@@ -122,8 +121,10 @@ class Trajectory:
             chosen = above_least(chosen, least, weight, hard.astype(bool))
         if "A" in series:
             return cls(**chosen, w=series["w"], A=series["A"], gates=gates)
-        A, rest = series["A_sector"], {"w": series["w_sector"], "gates": gates}
-        return cls.from_sectors(classes=classes, common=A[:, 0], contrast=A[:, 1], **rest, **chosen)
+        A, w = series["A_sector"], series["w_sector"]
+        if A.ndim == 5:  # where the heads are no mirror images, head + is read
+            A, w = A[:, 0], w[:, 0]
+        return cls.from_sectors(classes=classes, common=A[:, 0], contrast=A[:, 1], w=w, gates=gates, **chosen)
 
     @classmethod
     def measured(cls, engine: Engine) -> Callable[[History], Trajectory]:

@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from ..engines.orbits import Orbits
 from ..plot.run import attention_lines
 from ..tasks.floor import Samples
 from ..tasks.symmetry import atom_types
@@ -41,7 +42,7 @@ def series(dataset):
             arrays[name] = data[name].values
     if "w" not in data:  # many classes: one c and one v stand for all, and head − is the reflection v → −v of head +
         w = data.w_sector.values
-        arrays["w_kind"] = np.stack([w, w * [1, -1]], axis=1)
+        arrays["w_kind"] = np.stack([w, w * [1, -1]], axis=1) if w.ndim == 2 else w
     return arrays
 
 
@@ -68,13 +69,13 @@ def modes(run):
 def _event_names(run):
     """(head index, atom index) -> the (head, atom) under which the flow's events speak of that neuron.
 
-    The symmetric model follows head + by atom type (label y, n positive signs among the others); head − is its
-    reflection: z_−(y, n) = z_+(−y, K − 1 − n).
+    The symmetric model follows atom types (label y, n positive signs among the others); where head − is the reflection of
+    head +, z_−(y, n) = z_+(−y, K − 1 − n), it follows head + alone.
     """
     data = run.dataset
-    heads, atom = ("+", "-"), "atom" if "atom" in data.dims else "atom_type"
+    heads, atom = [str(name) for name in data["head"].values], "atom" if "atom" in data.dims else "atom_type"
     if data.attrs["model"] != "symmetric":
-        return {(h, a): (heads[h], str(x)) for h in (0, 1) for a, x in enumerate(data[atom].values)}
+        return {(h, a): (head, str(x)) for h, head in enumerate(heads) for a, x in enumerate(data[atom].values)}
     K = run.task.classes
     type_names, types_y, types_n, _ = atom_types(K)
     place = {(int(y), int(n)): name for name, y, n in zip(type_names, types_y, types_n)}
@@ -84,9 +85,11 @@ def _event_names(run):
         population = run.task.population()
         y = population.labels.astype(int)
         n = [sum(s > 0 for name, s in atom if name[0] == "v") - (label > 0) for atom, label in zip(population.atoms, y)]
+    if not Orbits.of(run.transformer).mirror:
+        return {(h, a): (head, place[int(y[a]), int(n[a])]) for h, head in enumerate(heads) for a in range(len(y))}
     return {
-        (h, a): ("+", place[(int(y[a]), int(n[a])) if h == 0 else (-int(y[a]), K - 1 - int(n[a]))])
-        for h in (0, 1)
+        (h, a): (heads[0], place[(int(y[a]), int(n[a])) if h % 2 == 0 else (-int(y[a]), K - 1 - int(n[a]))])
+        for h in range(len(heads))
         for a in range(len(y))
     }
 

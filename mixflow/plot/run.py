@@ -85,7 +85,7 @@ def neuron_lines(data: xarray.Dataset) -> Lines:
         kind = np.array([name[0] for name in data.feature.values])
         mean = {k: w.isel(feature=kind == k).mean("feature") for k in ("c", "v") if np.any(kind == k)}
     else:
-        mean = {k: data.w_sector.sel(kind=k) for k in ("c", "v")}
+        mean = {k: _plus(data.w_sector).sel(kind=k) for k in ("c", "v")}
     labels = {"c": ("$w\\cdot c_k$  identifiers", "c", "--"), "v": ("$w\\cdot v_k$  signals", "v", "-")}
     return {labels[k][0]: (labels[k][1], labels[k][2], series.values) for k, series in mean.items()}
 
@@ -146,7 +146,7 @@ def _largest(series, most=4):
 def _cross_scores(data):
     """Mean A[c_k, v_k], A[c_k, v_j] and their transposes of head + along time, as {"cv": …, "vc": …} twice."""
     if "A" not in data:
-        A, K = data.A_sector, data.sizes["atom_type"] // 2
+        A, K = _plus(data.A_sector), data.sizes["atom_type"] // 2
         pick = {"cv": ("c", "v"), "vc": ("v", "c")}
         found = {x: A.sel(key_kind=k, query_kind=q) for x, (k, q) in pick.items()}
         other = {x: (s.sel(sector="common") - s.sel(sector="contrast")).values / K for x, s in found.items()}

@@ -5,11 +5,11 @@ import re
 import numpy as np
 
 from ..checks import listed, shown
+from ..engines.orbits import Orbits
 from ..engines.series import respond, resumed
 from ..errors import SpecError
 from ..jaxed import in_float64
 from ..tasks import FiniteTask
-from ..tasks.symmetry import expand
 from .weights import saved
 
 TOKEN = re.compile(r"([+-]?(?:\d+\.?\d*(?:e[+-]?\d+)?)?)(.+)")
@@ -74,9 +74,8 @@ def _answers(run, task, place):
     if "A" in data:
         state = resumed(data, network, place)
     else:
-        now = {name: x[place] for name, x in run.engine.history(data).items()}
-        state = expand(now, run.task.classes)
-        state["w"] = state["w"][:, None]
+        now = {name: x[place, None] for name, x in run.engine.history(data).items()}
+        state = {name: x[0] for name, x in Orbits.of(network).written(now, run.task.classes).items()}
     if network.queries == "one" and task.query is None:
         raise SpecError("queries = 'one': say which token of each atom asks, for example query=[('c1', 1)].")
     return respond(task, network, {name: x[None] for name, x in state.items()})[1][0]

@@ -34,6 +34,8 @@ LONG_NAMES = {
     "A_sector": ("attention scores of head + by sector", "nats"),
     "G_K_sector": ("products of keys of head + by sector", "nats"),
     "G_Q_sector": ("products of queries of head + by sector", "nats"),
+    "G_QQ_sector": ("products of queries of two heads by sector", "nats"),
+    "G_V_sector": ("products of values of head + by sector", "1"),
     "attention": ("mean attention between identifiers and signals", "1"),
     "probe_signal": ("how well each signal can be read off, R²", "1"),
     "probe_answer": ("how well the label of hard samples can be read off, R²", "1"),

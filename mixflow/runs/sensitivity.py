@@ -311,14 +311,14 @@ def _square(values, F):
 
 def _loss_of(gated):
     """The loss as a JAX function of constants and state; one function for all fields of a kind, so that it is compiled once."""
-    return _loss(gated.surface, gated.loss_of, tuple(gated.shapes.items()), gated.loss_weight)
+    return _loss(gated.surface, gated.loss_of, tuple(gated.shapes.items()))
 
 
 @lru_cache(maxsize=32)
-def _loss(surface, loss_of, shapes, weight):
+def _loss(surface, loss_of, shapes):
     def loss(c, y):
         xp = jax().numpy
         parts = split(y, shapes)
-        return weight * loss_of(xp, c, xp.maximum(surface(xp, c, parts), 0), parts)
+        return loss_of(xp, c, xp.maximum(surface(xp, c, parts), 0), parts)
 
     return loss

@@ -27,7 +27,7 @@ ATOM_LIMIT = 4096  # beyond this a list of atoms no longer fits a useful dataset
 
 @dataclass(frozen=True)
 class Mixture(Spec, section="task", kind="mixture"):
-    """K classes; a sample holds the tokens c_k, s_1 v_1, …, s_K v_K and has the label s_k.
+    """K classes; a sample holds the tokens c_k, s_1 v_1, …, s_K v_K and has the label s_k; its asking token is c_k.
 
     classes  K, from 1 to 100,000
     priors   K class probabilities; uniform if not given
@@ -108,6 +108,7 @@ class Mixture(Spec, section="task", kind="mixture"):
             gram=None if self.gram is None else np.array(self.gram),
             hard=[s[k] * sum(s) <= 0 for k, s in atoms],
             identifiers=self.features[: self.classes],
+            query=[(f"c{k + 1}", 1.0) for k, _ in atoms],
             held_out=held_out,
         )
 

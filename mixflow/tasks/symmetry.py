@@ -1,11 +1,40 @@
 """The symmetries of the uniform mixture: sectors of classes, types of atoms, reflection of heads (docs/mathematics.md §4)."""
 
 import math
+from typing import NamedTuple
 
 import numpy as np
 
 SECTORS = ("common", "contrast")  # the all-ones direction of the K classes, and its complement
 KINDS = ("c", "v")
+OF_ATTENTION = ("A", "G_K", "G_Q", "G_QQ")
+MATRICES = (*OF_ATTENTION, "G_V")  # parts of a state with a sector
+C, V = 0, 1
+ONE, PLUS, MINUS = 0, 1, 2  # how many tokens an orbit has: one, or as many as signs of other classes are + or −
+
+
+class Orbit(NamedTuple):
+    """Tokens of an atom that a permutation of the other classes exchanges: sign · kind, of the atom's own class or of others."""
+
+    kind: int
+    sign: int
+    own: bool
+    many: int
+
+
+def token_orbits(y):
+    """The tokens of an atom with label y: c_k, y v_k, every other +v_j, every other −v_j."""
+    return Orbit(C, 1, True, ONE), Orbit(V, y, True, ONE), Orbit(V, 1, False, PLUS), Orbit(V, -1, False, MINUS)
+
+
+def keys_of(query, orbits):
+    """What one token of the orbit `query` sees: (orbit, whether of the query's own class, how many, less the query itself)."""
+    for key in orbits:
+        if key is query and not query.own:  # itself, and then the rest of its orbit
+            yield key, True, ONE, False
+            yield key, False, key.many, True
+        else:
+            yield key, key.own and query.own, key.many, False
 
 
 def binomial(K):
@@ -23,21 +52,25 @@ def _choices(K):
     return row
 
 
-def expand(state, K):
-    """Sector state(s) -> both heads in feature coordinates: w (…, 2, 2K), A, G_K, G_Q (…, 2, 2K, 2K).
+def expand(state, K, heads=2, attentions=2, mirror=True):
+    """Sector state(s) -> all heads in feature coordinates: w (…, H, 2K), A, G_K, … (…, a, 2K, 2K), others (…, H).
 
-    Head - is the reflection of head +: v → -v. Rows and columns are c1..cK, v1..vK.
+    mirror   the heads − are reflections of the heads +, v → −v, and the state has one of them, without an axis of its own; so
+             has that of one head. Rows and columns are c1..cK, v1..vK.
     """
-    sign = np.repeat([1.0, -1.0], K)  # of c and v under the reflection
-    w = np.repeat(state["w"], K, axis=-1)
-    out = {"w": np.stack([w, w * sign], axis=-2)}
-    for name in ("A", "G_K", "G_Q"):
-        X = state[name]
-        off = (X[..., 0, :, :] - X[..., 1, :, :]) / K
-        contrast = X[..., 1, :, :]
-        full = np.kron(off, np.ones((K, K))) + np.kron(contrast, np.eye(K))
-        out[name] = np.stack([full, full * sign[:, None] * sign], axis=-3)
-    return out
+    flip, found = np.repeat([1.0, -1.0], K), {}  # of c and v under the reflection
+    for name, x in state.items():
+        axes, turn = 0, np.ones(())
+        if name == "w":
+            x, axes, turn = np.repeat(x, K, axis=-1), 1, flip
+        elif name in MATRICES:
+            off, contrast = (x[..., 0, :, :] - x[..., 1, :, :]) / K, x[..., 1, :, :]
+            x, axes, turn = np.kron(off, np.ones((K, K))) + np.kron(contrast, np.eye(K)), 2, flip[:, None] * flip
+        many = attentions if name in OF_ATTENTION else heads
+        if name != "offset" and (mirror or heads == 1):
+            x = np.stack([x, x * turn] * (many // 2) if mirror and many > 1 else [x], axis=-1 - axes)
+        found[name] = x
+    return found
 
 
 def atom_types(K):

@@ -10,7 +10,9 @@ then every solution that starts within ε of the save stays in Y until the next 
 moved further than f(Y) lets it). The growth h of the critical sub-system on Y bounds it at every time between the saves.
 """
 
+import math
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 
@@ -60,7 +62,8 @@ def enclose(field, time, states, error):
 
 def _field(field, Y):
     """The velocity on boxes (N, size), and h = −∂loss/∂A of the contrast sector (N, 2, 2), both as intervals."""
-    c, N = field.constants, len(Y.lo)
+    K, N = field.task.classes, len(Y.lo)
+    c = _tables(K, float(field.constants["bias"]))
     w, rest = Y[:, :2], Y[:, 2:]
     A, G_K, G_Q = (rest[:, 8 * i : 8 * i + 8].reshape(N, 2, 2, 2) for i in range(3))
     keys, queries = c["keys"], c["queries"]  # (2K, 4, 5), (2K, 4)
@@ -72,7 +75,6 @@ def _field(field, Y):
     heard = (p * u).sum(-1)
     z = (heard * queries).sum(-1) + c["bias"]
     gate = Interval(np.where(z.lo > 0, 1.0, 0.0), np.where(z.hi < 0, 0.0, 1.0))
-    K = keys.shape[0] // 2
     on = z.relu()
     pull = 1.0 / (1.0 + (on[:, :K] - on[:, K:]).exp()) * c["weight"]
     r = mf.intervals.concatenate([-pull, pull]) * gate
@@ -85,6 +87,50 @@ def _field(field, Y):
     K_half, Q_half = product(A, h.swap()), product(A.swap(), h)
     parts = (g_w.linear(-c["metric_w"]), dA, K_half + K_half.swap(), Q_half + Q_half.swap())
     return mf.intervals.concatenate([part.reshape(N, -1) for part in parts]), h[:, CONTRAST]
+
+
+@lru_cache(maxsize=8)
+def _tables(K, bias):
+    """Head + on the types (y = +, n), then (y = −, K−1−n), whose weights are halved: the other head has the other half (§4).
+
+    scores   (2K·4·5, 8) over the diagonal and off-diagonal 2×2 entries of A;  values (2K·4·5, 2) over (w_c, w_v)
+    keys     (2K, 4, 5) multiplicity of each key as seen by a query;  queries (2K, 4)
+    """
+    gates = [(1, n) for n in range(K)] + [(-1, K - 1 - n) for n in range(K)]
+    scores, values, keys, queries = zip(*(_tokens(K, y, n) for y, n in gates), strict=True)
+    return {
+        "scores": np.array(scores).reshape(-1, 8),
+        "values": np.array(values).reshape(-1, 2),
+        "keys": np.array(keys),
+        "queries": np.array(queries) / (K + 1),
+        "mix": np.array([[1.0, K - 1.0], [1.0, -1.0]]) / K,  # from sectors to the diagonal and off-diagonal entry
+        "bias": bias,
+        "weight": np.array([math.comb(K - 1, n) / 2**K for n in range(K)]),
+        "metric_w": np.eye(2) / K,
+        "rate": np.array([1.0, 1.0 / max(K - 1, 1)]),
+    }
+
+
+def _tokens(K, y, n):
+    """Scores (4, 5, 8), values (4, 5, 2), key counts (4, 5), query counts (4,) of the sample (y, n).
+
+    Queries: c_k, own signal, the others with sign +, the others with sign −. Keys: c_k, own signal, the query itself if
+    it is another signal, the other + signals, the other − signals.
+    """
+    scores, values, keys = np.zeros((4, 5, 2, 2, 2)), np.zeros((4, 5, 2)), np.zeros((4, 5))
+    others, C, V = {1: n, -1: K - 1 - n}, 0, 1
+    queries = [(C, 1, 1), (V, y, 1), (V, 1, others[1]), (V, -1, others[-1])]  # kind, coefficient, how many
+    for q, (kind, sign, _) in enumerate(queries):
+        same = 0 if q < 2 else 1  # is the query of class k, like c_k and the own signal?
+        scores[q, 0, same, C, kind], keys[q, 0] = sign, 1
+        scores[q, 1, same, V, kind], keys[q, 1] = y * sign, 1
+        scores[q, 2, 0, V, V], keys[q, 2] = 1, q >= 2
+        for key, s in ((3, 1), (4, -1)):
+            scores[q, key, 1, V, kind] = s * sign
+            keys[q, key] = max(others[s] - (q >= 2 and s == sign), 0)
+        values[q, :, C] = [1, 0, 0, 0, 0]
+        values[q, :, V] = [0, y, sign, 1, -1]
+    return scores, values, keys, np.array([number for _, _, number in queries], float)
 
 
 def product(X, Y):

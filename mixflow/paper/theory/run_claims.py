@@ -259,7 +259,7 @@ def _certified(proof):
 def _scores(data):
     if "A" in data:
         return data["A"].transpose("time", ...).values.reshape(data.sizes["time"], -1)
-    A = data["A_sector"].transpose("time", "sector", ...).values
+    A = data["A_sector"].transpose("time", "sector", ...).values  # (time, sector, perhaps head, 2, 2)
     K = data.sizes["atom_type"] // 2
     other = (A[:, 0] - A[:, 1]) / K
     return np.stack([A[:, 1] + other, other], axis=1).reshape(len(A), -1)
