@@ -30,8 +30,8 @@ from .errors import MixflowError
 # arithmetic in all, that is most of the time. The first option compiles a loop whose buffers are small into one
 # function; its threshold (bytes touched by one step) covers `gram` to K = 5 and leaves wide `full` models to the
 # threaded matrix products. The second merges kernels that read the same arrays. The third: LLVM would unroll a loop
-# over 16 lanes into 16 scalar instructions before it looks for vectors. Measured with benchmarks/against_c.py, K = 2 and
-# 8 lanes: 6.2 µs without options, 4.0 with the first, 2.1 with all; the same with JAX 0.10, 0.11 and 0.12.
+# over 16 lanes into 16 scalar instructions before it looks for vectors. Measured at K = 2 with 8 lanes, before `native` took
+# such steps over: 6.2 µs without options, 4.0 with the first, 2.1 with all; the same with JAX 0.10, 0.11 and 0.12.
 WHOLE = "xla_cpu_small_while_loop_byte_threshold"
 BACKEND_OPTIONS = {
     WHOLE: "20000000",
