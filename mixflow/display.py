@@ -68,7 +68,7 @@ def construction(network):
 def proof(proof):
     """A Proof: the theorem in words, and the radius of its tube as a small picture."""
     tube = proof.tube
-    picture = curve(tube.times[:, 1], tube.radius, "radius of the tube over time, both logarithmic")
+    picture = curve(tube.times[:, 1], tube.total, "radius of the tube over time, both logarithmic")
     facts = {"cells": proof.cells, "largest radius": _number(proof.radius)}
     words = "".join(f"<p>{html.escape(line)}</p>" for line in proof.statement().split("\n") if line.strip())
     return _titled("mixflow proof", words, _beside(pairs(facts), picture))

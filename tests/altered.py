@@ -33,7 +33,8 @@ def alter(content, rng):
         piece["gates"] = piece["gates"][:i] + piece["gates"][i + 1 :]
     elif kind == 5:
         name, i = "sign opened", rng.integers(4)
-        piece["gates"] = piece["gates"][:i] + "?" + piece["gates"][i + 1 :]
+        other = "1" if piece["gates"][i] == "?" else "?"
+        piece["gates"] = piece["gates"][:i] + other + piece["gates"][i + 1 :]
     elif kind == 6:
         name = "cell missing"
         for values in cells.values():

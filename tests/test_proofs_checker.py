@@ -1,8 +1,11 @@
 """A proof as a file, the independent program that checks it, and the command."""
 
 import copy
+import importlib.resources
 import json
+import operator
 import pathlib
+import re
 import types
 
 import numpy as np
@@ -50,6 +53,28 @@ def test_the_checker_stands_alone():
     assert len(text.splitlines()) <= 300
     assert "import mixflow" not in text
     assert "from ." not in text
+
+
+def test_a_reader_can_go_from_each_line_of_the_argument_to_its_function():
+    """Every name in the table of docs/proofs.md and every pointer of docs/mathematics.md §14 is there, and each line has one."""
+    docs, room = pathlib.Path(__file__).parents[1] / "docs", importlib.resources.files("mixflow.proofs")
+    table = (docs / "proofs.md").read_text().split("| line of the argument |")[1].split("\n\n")[0].splitlines()[2:]
+    section = (docs / "mathematics.md").read_text().split("## 14. ")[1].split("\n## ")[0]
+    names = re.findall(r"`([a-z]+\.[\w.]+)`", section)
+    assert len(table) > 15
+    assert len(names) > 10
+    for line in table:
+        prover, in_checker = line.replace("\\|", " ").split("|")[2:4]
+        found = re.findall(r"`([^`]+)`", prover)
+        assert found, line
+        names += [name for name in found if "/" not in name]
+        assert all((room.parent / name).is_file() for name in found if "/" in name), line
+        for name in re.findall(r"`([\w.]+)`", in_checker):
+            assert operator.attrgetter(name)(checker), line
+    for name in names:
+        module, _, rest = name.removeprefix("mf.").partition(".")
+        place = importlib.import_module("mixflow" if name.startswith("mf.") else f"mixflow.proofs.{module}")
+        assert operator.attrgetter(rest or module)(place), name
 
 
 def test_altered_proofs_are_refused_even_with_a_fresh_checksum(short):

@@ -46,7 +46,7 @@ def plot_tube(proof: Any) -> Figure:
                 )
         above.legend(loc="center left")
         above.set_ylabel("proven enclosures")
-        below.semilogy(tube.times[:, 1], tube.radius, color=COLOURS["own"], label="radius of the tube")
+        below.semilogy(tube.times[:, 1], tube.total, color=COLOURS["own"], label="radius of the tube")
         below.semilogy(tube.times.mean(1), tube.delta, color=COLOURS["query"], lw=1.0, label="residual δ")
         below.set_xlabel("time of the flow")
         below.set_xlim(0, proof.end)

@@ -35,7 +35,7 @@ class Curves:
         degree = max(len(piece.coefficients) for piece in pieces)
         c = Interval(*np.zeros((2, degree, len(pieces), pieces[0].coefficients.shape[1])))
         for i, piece in enumerate(pieces):
-            exact = _coefficients(piece)
+            exact = whole_numbers(piece.coefficients)
             c.lo[: len(exact.lo), i], c.hi[: len(exact.lo), i] = exact.lo, exact.hi
         begin, end = (np.array([getattr(p, name) for p in pieces])[:, None] for name in ("begin", "end"))
         s = [(interval(2 * t) - begin - end) / (end - begin) for t in (times[:, :1], times[:, 1:])]
@@ -70,17 +70,16 @@ class Curves:
 
 def point(piece, t):
     """x̂(t) (n,) as an interval, for a time that is a float or an interval."""
-    c, s = _coefficients(piece), (interval(t) * 2.0 - piece.begin - piece.end) / (piece.end - piece.begin)
+    c, s = whole_numbers(piece.coefficients), (interval(t) * 2.0 - piece.begin - piece.end) / (piece.end - piece.begin)
     total = c[-1]
     for k in range(len(c.lo) - 2, -1, -1):
         total = c[k] + total * s
     return total
 
 
-def _coefficients(piece):
-    """The coefficients (k, n) as floats: a whole number is rounded once on its way, and scaling by 2⁻⁵⁶ is exact."""
-    c = piece.coefficients * QUANTUM
-    return around(c, np.abs(c) * 2.0**-53)
+def whole_numbers(x):
+    """Whole numbers in units of 2⁻⁵⁶ as intervals: each is rounded once on its way to a float, and scaling is exact."""
+    return around(x * QUANTUM, np.abs(x * QUANTUM) * 2.0**-53)
 
 
 def _powers(x, n):

@@ -11,12 +11,13 @@ from ..intervals import from_fraction, interval
 from ..methods.until import QUANTITIES, is_event
 from . import finite
 from .approximate import TICK, pieces, whole
-from .bounds import point
+from .bounds import whole_numbers
 from .claims import SEPARATED, Readings, ball, excess, first
 from .hessian import SMALL
 from .network import margins, mean_loss, points, start, symmetric
 from .tube import Begin, Tube, begin, build
 
+UNKNOWN = 8.0  # z may be off by a few times what stands still: for so long a gate is open where its neuron changes sign
 BEYOND = Fraction(1, 1000)  # of a level: how far beyond it the floats go, so that it is surely passed
 
 
@@ -60,12 +61,10 @@ def follow(question, report=None):
     for number, stage in enumerate(stages, 1):
         last, tables, t = number == len(stages), moved(full, moves(stage)), ended[-1].time[1] if ended else 0.0
         proposed = _Proposed(tables, b, stage, t, last)
-        curve, end, mark = proposed.curve(x, spread)
-        where = (
-            _handed_over(tables, tubes[-1], ended[-1].time, curve[0])
-            if ended
-            else begin(tables, curve[0], middle, start(K, (omega[1] - omega[0]) / 2), wide, space, distance)
-        )
+        where = _handed_over(tables, tubes[-1], ended[-1].time, x) if ended else None
+        curve, end, mark = proposed.curve(x, spread + (UNKNOWN * where.held if ended else 0.0))
+        if where is None:
+            where = begin(tables, curve[0], middle, start(K, (omega[1] - omega[0]) / 2), wide, space, distance)
         marks = [mark, *_marks(full, curve, b, end, where.reach < SMALL, ended or not last)]
         tube = build(
             tables, curve, where, wide, end, marks=[m for m in marks if m is not None], space=space, report=report
@@ -147,15 +146,11 @@ def _excess(tables, end, bias, x, share=1):
     return excess(tables, end.quantity, float(exact(end.threshold) * share), margins(tables, x, bias), p)
 
 
-def _handed_over(tables, tube, time, piece):
-    """The `Begin` of a stage on what stood still in the one before, whose tube ends at time[1], itself at time[0] or later."""
-    away = (
-        ball(tube, time[0], time[1] - time[0])[0] - point(piece, time[1])
-    ).size * 1.1  # for other orders of evaluation
-    here = Begin.within(tables, away)
-    return Begin(
-        *(float((interval(a) + b).hi) for a, b in ((here.radius, tube.held[-1]), (here.held, tube.radius[-1])))
-    )
+def _handed_over(tables, tube, time, x):
+    """The `Begin` at the whole x (n,) of a stage that moves what stood still in the one before, which ended in `time`."""
+    before, here = ball(tube, time[0], time[1] - time[0])[0], whole_numbers(x)
+    away = Begin.within(tables, (before - here).size * 1.1)  # a tenth more, for other orders of evaluation
+    return Begin(*(float((interval(a) + b[-1]).hi) for a, b in ((away.radius, tube.held), (away.held, tube.radius))))
 
 
 def _root(curve, f, for_good=False):
