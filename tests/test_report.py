@@ -11,7 +11,7 @@ from mixflow.cli import main
 from mixflow.jaxed import Programs
 from mixflow.paper import experiments
 from mixflow.paper.experiments.shape import quiet
-from mixflow.paper.report import records
+from mixflow.paper.report import criteria, records
 from mixflow.paper.report.reproduce import write_report
 from mixflow.paper.report.verify import agree, alike
 
@@ -275,6 +275,19 @@ def test_a_flipped_sign_fails_rows_of_theory(tmp_path, only_two, monkeypatch, ca
         page = (folder / "report.html").read_text()
         assert "checks fail." in page
         assert "population loss at the end; predicted 0.003296466671" in page
+
+
+def test_a_criterion_that_was_not_written_down_before_is_named(finished):
+    """The small report has another number of seeds; all its other criteria are those of the one file."""
+    report = json.loads((finished / "report.json").read_text())
+    assert report["criteria"] == ["simultaneous: seeds"]
+    assert "before this run, except simultaneous: seeds." in (finished / "report.html").read_text()
+    kept = json.loads(criteria.FILE.read_text())
+    assert {name for name in experiments.NAMES if name not in experiments.OPTIONAL} <= set(kept)
+    checks_of(report)[0]["predicted"] = "anything"
+    assert len(criteria.moved(report["experiments"])) == 2
+    assert "width: slope 50" in criteria.moved([report["experiments"][1] | {"checks": []}])  # one that is left out, too
+    assert criteria.moved([{"name": "new", "checks": []}]) == ["those of new"]
 
 
 def test_an_experiment_that_crashes_is_a_failed_check(tmp_path, only_two, monkeypatch, capsys):

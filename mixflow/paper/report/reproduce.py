@@ -11,6 +11,7 @@ import mixflow as mf
 from ..check import JUDGED, Check, tally
 from ..experiments import NAMES, OPTIONAL, experiment
 from ..files import dump, make_folder, write
+from .criteria import moved
 from .elements import elements
 from .records import code_version, perform, stored
 from .render import render, seconds
@@ -61,6 +62,7 @@ def _report(records, full, ran):
         "settings": "full" if full else "quick",
         "date": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
         **counts(records),
+        "criteria": [] if full else moved(records),
         "paper": elements({record["name"]: record for record in records}),
         "seconds": round(sum(record["seconds"] for record in records), 3),
         "ran_now": ran,
