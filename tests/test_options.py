@@ -385,7 +385,7 @@ def test_a_saved_run_gives_back_its_network_and_goes_on(tmp_path, model):
         (lambda: mf.Transformer(value_neurons=4, values=2, value_scale=0.1), "values = 2 with value_neurons at infinite"),
         (lambda: mf.train(mf.Mixture(2), BASE, mf.GradientFlow(until=1), model="full"), "no gradient flow"),
         (lambda: mf.train(mf.variants.multiclass(2), mf.Transformer(heads=4)), "softmax loss has one head for each class"),
-        (lambda: mf.train(mf.Mixture(30), mf.Transformer(heads=4)), "atoms, above the limit"),
+        (lambda: mf.train(mf.Mixture(30), mf.Transformer(8, heads=4)), "atoms, above the limit"),
         (lambda: mf.train(mf.Mixture(2), mf.Transformer(), mf.Optimizer(kind="adam")), "width = inf.*set the width"),
         (lambda: mf.train(mf.Mixture(2), BASE, mf.Optimizer(kind="adam"), model="gram"), "Adam looks at every weight"),
     ],
