@@ -5,6 +5,7 @@ import sys
 import time
 
 LOG_SECONDS = 30.0  # between two lines in a file
+YEAR = 365 * 86400  # seconds
 
 
 class Progress:
@@ -45,10 +46,11 @@ class Progress:
         elapsed = time.perf_counter() - self.began
         rate = done / elapsed if elapsed > 0 else 0.0
         left = (total - done) / rate if rate else 0.0
-        return f"{100 * done / max(total, 1):3.0f} %  {rate:,.0f} {self.unit}s/s  {duration(left)} left"
+        speed = f"{rate:,.0f}" if 10 <= rate < 1e9 else f"{rate:.2g}"
+        return f"{100 * (done / max(total, 1)):3.0f} %  {speed} {self.unit}s/s  {duration(left)} left"
 
     def _on_terminal(self, done, total):
-        filled = int(24 * done / total) if total else 24
+        filled = int(24 * (done / total)) if total else 24
         line = f"\r{self.label}{'█' * filled}{'░' * (24 - filled)} {self.text(done, total)}"
         self.stream.write(line.ljust(self.width))
         self.width = len(line)
@@ -102,7 +104,13 @@ class _Function:
 
 
 def duration(seconds):
-    """Seconds as m:ss or h:mm:ss."""
+    """Seconds as m:ss or h:mm:ss; beyond a year, infinity included, only that.
+
+    >>> duration(75), duration(3600), duration(float("inf"))
+    ('1:15', '1:00:00', 'more than a year')
+    """
+    if seconds > YEAR:
+        return "more than a year"
     minutes, seconds = divmod(round(seconds), 60)
     hours, minutes = divmod(minutes, 60)
     return f"{hours}:{minutes:02d}:{seconds:02d}" if hours else f"{minutes}:{seconds:02d}"

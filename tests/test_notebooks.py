@@ -71,6 +71,14 @@ def test_a_terminal_has_a_bar_that_goes_away():
     assert "\n" not in stream.written
 
 
+@pytest.mark.parametrize(("done", "share"), [(1e-3, "0 %"), (5e307, "50 %"), (1e308, "100 %")])
+def test_a_flow_to_the_end_of_the_numbers_has_a_short_line(done, share):
+    stream = Stream(terminal=True)
+    Progress("unit", stream=stream)(done, 1e308)
+    assert share in stream.written
+    assert len(stream.written) < 80
+
+
 def test_a_log_has_a_line_now_and_then(monkeypatch):
     monkeypatch.setattr("mixflow.progress.LOG_SECONDS", 0.0)
     stream = Stream(terminal=False)
