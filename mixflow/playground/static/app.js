@@ -126,7 +126,8 @@ export function open(config) {
   wirePlayer(state, clock);
   buildForm($("controls"), state, config.presets, { moved, released });
   wireTakeaway(state, clock, runs);
-  for (const [id, act] of [["help", "showModal"], ["help-close", "close"]]) $(id).addEventListener("click", () => $("glossary")[act]());
+  $("help").addEventListener("click", () => { $("glossary").showModal(); $("glossary-title").focus(); }); // read from its beginning
+  $("help-close").addEventListener("click", () => $("glossary").close());
   if (fresh && !figure) story.go(1);
   else runs.ask();
   if (figure && state.get("t") === null) { state.set({ t: 0 }); clock.play(); }
