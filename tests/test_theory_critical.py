@@ -215,6 +215,10 @@ def test_the_interval_field_is_the_field(K):
 def test_the_enclosure_holds_the_flow_between_the_saves(field, run):
     found = enclose(field, run.times, run.states, 1e-9)
     assert found.proven.all()
+    start, length = Interval(run.states[:-1] - 1e-9, run.states[:-1] + 1e-9), np.diff(run.times)[:, None]
+    reached = start + Interval(np.zeros_like(length), length) * _field(field, found.box)[0]
+    assert (reached.lo > found.box.lo - 1e-12).all()  # whatever moves inside a box stays in it: the proof itself
+    assert (reached.hi < found.box.hi + 1e-12).all()
     middle = field.flow(mf.GradientFlow(until=320.0, save_at=tuple(run.times[:-1] + 0.17)))
     assert Interval(middle.states, middle.states).inside(found.box).all()
     h = critical(field, middle.times, middle.states).H[:, :2, 2:]
