@@ -122,9 +122,11 @@ def pieces(tables, x, bias, stop, *, spread=0.0, begin=0.0, end=np.inf):
             neuron, time, speeds = crossing
             # From z = 1.15 spread to −1.15 spread: at the speed of this side up to the piece, on it with the mean of both.
             room = STRADDLE + np.ceil(1.15 * spread / speeds[0] / TICK) * TICK
-            # At least from a tick more than that to a tick beyond, however much slower the far side is.
-            least = (speeds[0] * (room + TICK) + 1.15 * spread + speeds[1] * TICK) / sum(speeds)
-            half = max(STRADDLE + np.ceil(1.15 * spread / np.mean(speeds) / TICK) * TICK, np.ceil(least / TICK) * TICK)
+            half = STRADDLE + np.ceil(1.15 * spread / np.mean(speeds) / TICK) * TICK
+            if not spread:
+                # Then ticks decide: from one more than that to one beyond, however much slower the far side is.
+                least = (speeds[0] * (room + TICK) + speeds[1] * TICK) / sum(speeds)
+                half = max(half, np.ceil(least / TICK) * TICK)
             before = np.floor((time - t) / TICK) * TICK - room
             if before < 2**10 * TICK:
                 raise ProofError(
