@@ -583,7 +583,7 @@ def test_a_run_that_chatters_spoils_no_other_and_is_not_tried_again(monkeypatch)
     kind, content, *_ = attempt(plan.job(0))
     assert kind == "done"
     part = unpack(content)
-    assert part["error"].tolist() == ["", "the neurons switch without end.", ""]
+    assert part["error"].tolist() == ["", r"the neurons switch\nwithout end.", ""]
     assert np.isfinite(part["loss"]).tolist() == [True, False, True]
     assert np.isfinite(part["series_loss"]).all(axis=1).tolist() == [True, False, True]
     assert calls == [0.3, 0.4, 0.5]

@@ -101,4 +101,4 @@ def test_networks_that_are_not_whole():
         mf.train(mf.Mixture(2), Constant())
     with pytest.raises(mf.SpecError, match="observe gives no A, z"):
         mf.train(mf.Mixture(2), Whole(), mf.GradientDescent(0.1, 2))
-    assert "width unknown" in repr(mf.train(mf.Mixture(2), Quiet(), mf.GradientDescent(0.1, 2)))
+    assert "mixture, Quiet, descent" in repr(mf.train(mf.Mixture(2), Quiet(), mf.GradientDescent(0.1, 2)))
