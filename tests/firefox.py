@@ -59,16 +59,6 @@ class Firefox:
         assert answer["type"] == "success", answer["exceptionDetails"]["text"]
         return json.loads(answer["result"]["value"])
 
-    def drag(self, selector, down):
-        """Press the mouse on the middle of an element and let it go `down` pixels below."""
-        box = f"document.querySelector({selector!r}).getBoundingClientRect()"
-        x, y = self.evaluate(f"((b) => [b.x + b.width / 2, b.y + b.height / 2].map(Math.round))({box})")
-        moves = [{"type": "pointerMove", "x": x, "y": y + part, "duration": 20} for part in (0, down // 2, down)]
-        actions = [moves[0], {"type": "pointerDown", "button": 0}, *moves[1:], {"type": "pointerUp", "button": 0}]
-        self.send(
-            "input.performActions", context=self.tab, actions=[{"type": "pointer", "id": "mouse", "actions": actions}]
-        )
-
     def until(self, expression, seconds=60):
         end = time.monotonic() + seconds
         while not self.evaluate(expression):
