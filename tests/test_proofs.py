@@ -119,6 +119,7 @@ def test_a_region_is_covered_by_the_boxes_that_hold(monkeypatch):
 
     monkeypatch.setattr(cover, "proved", proved)
     found = cover.cover(TASK, TRANSFORMER, until=2, omega_radius=0.005, bias_radius=0.003)
+    assert "rests on the prover alone" in found.statement()
     areas = [
         np.prod([float(box[name][1] - box[name][0]) for name in ("omega", "bias")])
         for box in (p.box for p in found.proofs)

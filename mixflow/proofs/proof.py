@@ -98,7 +98,7 @@ class Proof:
         the hard samples' loss is half of its largest value since.
         """
         if len(self.ended) > 1:
-            return [(stage.name, self._real(stage.time)) for stage in self.ended if stage.time]
+            return [(str(stage.name), self._real(stage.time)) for stage in self.ended if stage.time]
         if not self.found["half"] or self.found["half"][0] is None:
             return []
         return [("neurons", self.switch_off), ("attention", self._real(self.found["half"]))]
@@ -130,7 +130,8 @@ class Proof:
 
     def loss(self, t: float) -> tuple[float, float]:
         """(low, high) of the population loss at time t."""
-        return tuple(float(end) for end in _ends(claims.loss_at(self._tables, self._bias, *self._ball(t))))
+        low, high = _ends(claims.loss_at(self._tables, self._bias, *self._ball(t)))
+        return float(low), float(high)
 
     def margins(self, t: float) -> tuple[Array, Array]:
         """(low, high), each (K,): y·F of the samples with n = 0..K−1 other signs equal to the label's; all 8 with a distance."""

@@ -3,6 +3,7 @@
 import math
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 
@@ -33,7 +34,7 @@ class Ended:
 
     name: str | None
     moves: str
-    end: object
+    end: Any
     time: tuple[float, float] | None
 
 
