@@ -3,6 +3,7 @@
 #   make test [ARGS=…]        the tests, e.g. make test ARGS='-k minimal -x'
 #   make decisive             the part of the tests that a new Python or JAX would break first: engine, flow, certificate, sweep
 #   make docs                 the handbook, build/docs/index.html
+#   make firefox              the exported page in the Firefox of this machine, beside the browser of `make test`
 #   make attack [ARGS=…]      an hour of hostile input, e.g. make attack ARGS='--minutes 5'
 #   make mutants [ARGS=…]     break a line of the mathematics at a time: do the tests notice? make mutants ARGS='loss gates' for a part
 #   make lint                 ruff check and format check, and types
@@ -19,7 +20,7 @@ CONSTRAINTS := $(or $(wildcard constraints-$(shell $(PYTHON) -c 'import sys; pri
 DECISIVE := tests/test_exactness.py tests/test_lanes.py tests/test_flow.py tests/test_filippov.py tests/test_guest.py \
   tests/test_train.py tests/test_sweep.py
 
-.PHONY: reproduce test decisive attack mutants docs lint install constraints clean
+.PHONY: reproduce test decisive firefox attack mutants docs lint install constraints clean
 .DEFAULT_GOAL := test
 
 reproduce: $(STAMP)
@@ -30,6 +31,9 @@ test: $(STAMP)
 
 decisive: $(STAMP)
 	$(VENV)/bin/python -m pytest -n auto --dist worksteal $(DECISIVE) $(ARGS)
+
+firefox: $(STAMP)
+	MIXFLOW_FIREFOX=1 $(VENV)/bin/python -m pytest -n 0 tests/test_playground_firefox.py $(ARGS)
 
 attack: $(STAMP)
 	$(VENV)/bin/python tests/attack/long.py $(ARGS)
