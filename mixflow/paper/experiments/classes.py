@@ -1,6 +1,8 @@
 """More classes: the same stages at K = 3 and K = 4, how long learning takes as K grows, whether the classes stay equal."""
 
 import math
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 
 import numpy as np
 
@@ -43,6 +45,18 @@ CONFIG = {
 }
 
 
+def _learning_times(classes, common, progress):
+    """`point` of every K, two at a time: while one flow is being compiled, the interpreter is free for another."""
+    points, pool = [], ThreadPoolExecutor(2)
+    try:
+        for found in pool.map(partial(point, **common), classes):
+            points.append(found)
+            progress(len(points), len(classes))
+    finally:
+        pool.shutdown(cancel_futures=True)  # after Ctrl-C, only what is under way is waited for
+    return points
+
+
 def run(settings, progress):
     """Learning times by flow for every K, descent for small K, several finite networks for K = 3."""
     import xarray
@@ -50,10 +64,7 @@ def run(settings, progress):
     common = {"omega": settings["omega"], "bias": settings["bias"]}
     method = mf.GradientDescent(settings["learning_rate"], settings["steps"], save_every=20)
     runs = {K: mf.train(mf.Mixture(K), mf.Transformer(**common), method) for K in settings["descent"]}
-    points = []
-    for K in settings["classes"]:
-        points.append(point(K, **common))
-        progress(len(points), len(settings["classes"]))
+    points = _learning_times(settings["classes"], common, progress)
     descent = {K: reaches(each.dataset.time.values, each.dataset.loss.values, LEARNED) for K, each in runs.items()}
     growth = xarray.Dataset(
         {
