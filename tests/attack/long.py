@@ -9,6 +9,7 @@ process hangs, dies, or takes more memory than MEMORY.
 
 import argparse
 import collections
+import contextlib
 import faulthandler
 import multiprocessing
 import os
@@ -95,21 +96,29 @@ def gathered(seed, minutes, processes):
         theirs.close()
         latest[ours] = ("the start", collections.Counter(), [], 0)
     left, told, died = set(latest), began, []
-    while left:
-        for ours in wait(left, timeout=10):
-            try:
-                latest[ours] = ours.recv()
-            except EOFError:
-                left.remove(ours)
-                if latest[ours][0] is not None:
-                    died.append(f"a process died or hung for {HANGS} s; its last attacker was {latest[ours][0]}")
-        if time.monotonic() > told + EVERY:
-            told = time.monotonic()
-            so_far = total(latest.values())[0]
-            shares = (f"{sum(so_far[name, x] for x in VERDICTS):,} {name}" for name in GOALS)
-            print(f"{(told - began) / 60:.0f} min: {', '.join(shares)}", flush=True)
+    with contextlib.suppress(KeyboardInterrupt):  # the counts so far
+        while left:
+            for ours in wait(left, timeout=10):
+                try:
+                    latest[ours] = ours.recv()
+                except EOFError:
+                    left.remove(ours)
+                    if latest[ours][0] is not None:
+                        died.append(f"a process died or hung for {HANGS} s; its last attacker was {latest[ours][0]}")
+            if time.monotonic() > told + EVERY:
+                told = time.monotonic()
+                print(f"{(told - began) / 60:.0f} min: {_so_far(latest)}", flush=True)
     counts, failures, most = total(latest.values())
+    for process in multiprocessing.active_children():
+        process.kill()
     return counts, failures + died, most
+
+
+def _so_far(latest):
+    """The counts in one line."""
+    counts, failures, _ = total(latest.values())
+    shares = [f"{sum(counts[name, x] for x in VERDICTS):,} {name}" for name in GOALS]
+    return ", ".join([*shares, f"{len(failures)} not answered"])
 
 
 VERDICTS = ("made", "refused")
