@@ -133,3 +133,9 @@ def test_one_clear_sentence(call, says):
 def test_a_path_with_a_line_feed_is_told_in_one_line():
     with pytest.raises(mf.StoreError, match=r"^a\\nb holds no MNIST file"):
         mf.Mnist(source="a\nb").spec()
+
+
+@pytest.mark.parametrize("width", [np.zeros(0), np.array([4, 8]), "inf ", None])
+def test_a_width_that_is_no_number_is_told_in_one_sentence(width):
+    with pytest.raises(mf.SpecError, match="width"):
+        mf.Transformer(width=width)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import numbers
 from dataclasses import KW_ONLY, dataclass, fields
 from functools import partial
 from typing import TYPE_CHECKING
@@ -23,7 +24,7 @@ VALUE_LIMIT = 256
 
 
 def _width(name, value):
-    if value == math.inf:
+    if isinstance(value, numbers.Real) and value == math.inf:  # an array has no one truth
         return math.inf
     return whole(name, value, most=WIDTH_LIMIT, fix="or math.inf for the mean-field limit")
 
