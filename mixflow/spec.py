@@ -58,7 +58,7 @@ def part(section: str, *chosen: str) -> Check:
 
     def check(name, value):
         made = build(section, value, name) if isinstance(value, dict) else value
-        if kind_of(made) not in [(section, kind) for kind in chosen]:
+        if isinstance(made, type) or kind_of(made) not in [(section, kind) for kind in chosen]:
             raise SpecError(f"{name} = {shown(value)}: expected a {section} of kind {' or '.join(chosen)}.")
         return made
 

@@ -139,3 +139,8 @@ def test_a_path_with_a_line_feed_is_told_in_one_line():
 def test_a_width_that_is_no_number_is_told_in_one_sentence(width):
     with pytest.raises(mf.SpecError, match="width"):
         mf.Transformer(width=width)
+
+
+def test_a_class_is_no_specification():
+    with pytest.raises(mf.SpecError, match="expected a task of kind mixture"):
+        mf.Sample(task=mf.Mixture, n=3, seed=0)
