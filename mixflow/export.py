@@ -26,7 +26,8 @@ from .provenance import versions
 from .sealed import make_folder, write_whole
 
 if TYPE_CHECKING:
-    from .types import Path, PathLike, Run, Sequence, Weights
+    from .runs.run import Run
+    from .types import Path, PathLike, Sequence, Weights
 
 __all__ = ["checkpoints", "safetensors", "tensors", "torch_module"]
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
@@ -15,7 +15,16 @@ if TYPE_CHECKING:
     from typing import Any
 
     from ..filippov import Field
-    from ..types import AnyNetwork, Array, History, Method, Sequence, State, Task, Variables, xarray
+    from ..networks import AnyNetwork
+    from ..tasks import Task
+    from ..types import Array, History, Sequence, State, Variables, xarray
+
+
+class Method(Protocol):
+    """What an engine asks of a method: the one that follows each stage, which says what it does besides plain descent."""
+
+    @property
+    def inner(self) -> Any: ...
 
 
 class Engine(ABC):

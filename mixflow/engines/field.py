@@ -17,7 +17,8 @@ from .orbits import Orbits
 from .symmetric_field import symmetric_field
 
 if TYPE_CHECKING:
-    from ..types import AnyNetwork, Task
+    from ..networks import AnyNetwork
+    from ..tasks import Task
 
 NOBODY = (np.zeros(0, np.int64), np.zeros(0))  # no neuron slides
 

@@ -17,7 +17,8 @@ from ..errors import SpecError
 from .loss import cost, right
 
 if TYPE_CHECKING:
-    from ..types import Array, FiniteTask
+    from ..tasks.finite import FiniteTask
+    from ..types import Array
 
 CHUNK = 2**22  # float64 entries (32 MiB) in the largest temporary: K = 8 × 2000 times would otherwise want 1.6 GB
 

@@ -16,7 +16,8 @@ from ..errors import SpecError
 from ..tasks.means import averages, mean_accuracy
 
 if TYPE_CHECKING:
-    from ..types import Array, FiniteTask, xarray
+    from ..tasks.finite import FiniteTask
+    from ..types import Array, xarray
 
 
 def losses(task, margin, each=None):

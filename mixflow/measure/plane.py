@@ -9,7 +9,8 @@ import numpy as np
 from .separability import feature_points, max_margin
 
 if TYPE_CHECKING:
-    from ..types import Array, FiniteTask
+    from ..tasks.finite import FiniteTask
+    from ..types import Array
 
 
 def separating_plane(task: FiniteTask, A: Array, *, samples: str = "hard") -> tuple[Array, Array, float]:

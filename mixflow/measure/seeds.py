@@ -12,7 +12,8 @@ from ..checks import real
 from ..errors import SpecError
 
 if TYPE_CHECKING:
-    from ..types import Array, Sequence, Stage
+    from ..measure.stages import Stage
+    from ..types import Array, Sequence
 
 BOUNDARIES = (("neurons", "end"), ("attention", "start"), ("attention", "end"), ("convergence", "start"))
 

@@ -35,7 +35,8 @@ from ..networks.initial import embedding
 from .observables import identifiers
 
 if TYPE_CHECKING:
-    from ..types import Array, FiniteTask
+    from ..tasks.finite import FiniteTask
+    from ..types import Array
 
 
 @dataclass(frozen=True)

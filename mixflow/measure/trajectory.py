@@ -17,7 +17,9 @@ from ..tasks.floor import above_least
 if TYPE_CHECKING:
     from typing import Any
 
-    from ..types import AnyNetwork, Array, Engine, History, xarray
+    from ..engines.base import Engine
+    from ..networks import AnyNetwork
+    from ..types import Array, History, xarray
 
 SERIES = ("loss", "loss_easy", "loss_hard", "z", "margin")
 ARRAYS = ("time", *SERIES, "w", "A")

@@ -21,7 +21,9 @@ from .until import Until, is_event, limit, stage_end
 if TYPE_CHECKING:
     from typing import Any
 
-    from ..types import AnyNetwork, Array, Engine
+    from ..engines.base import Engine
+    from ..networks import AnyNetwork
+    from ..types import Array
 
 SAVE_LIMIT = 10**6
 SAVES = 500  # default number of saved times, besides the events

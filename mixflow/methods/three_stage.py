@@ -17,7 +17,7 @@ from .until import Until, stage_end
 if TYPE_CHECKING:
     from typing import Any
 
-    from ..types import AnyNetwork
+    from ..networks import AnyNetwork
 
 # Defaults that reach loss 1e-3 for K = 2 at every ω in [0.05, 0.9] and b in [0.1, 1] (tests/test_three_stage.py).
 # Neurons: easy margins of 3b, at least 1. The attention can tell own from other signals only after the easy samples of the

@@ -12,7 +12,8 @@ from ..errors import SpecError
 if TYPE_CHECKING:
     from typing import Any
 
-    from ..types import Array, History, Population, Task, Variables, Weights
+    from ..tasks import Population, Task
+    from ..types import Array, History, Variables, Weights
 
 SEEN = ("w", "A", "z")  # what stage detection reads
 

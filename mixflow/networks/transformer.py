@@ -16,7 +16,8 @@ from . import weights
 if TYPE_CHECKING:
     from typing import Any
 
-    from ..types import Array, Population, Task, Weights
+    from ..tasks import Population, Task
+    from ..types import Array, Weights
 
 WIDTH_LIMIT = 10**7  # the start draws 4·m·d numbers; at this width it differs from the mean-field limit by 3e-4
 HEAD_LIMIT = 64

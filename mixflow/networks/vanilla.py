@@ -13,7 +13,8 @@ from ..spec import Spec, setting
 if TYPE_CHECKING:
     from typing import Any
 
-    from ..types import Array, History, Population, Task, Variables, Weights
+    from ..tasks import Population, Task
+    from ..types import Array, History, Variables, Weights
 
 LAYER_LIMIT = 16
 SIZE_LIMIT = 1024

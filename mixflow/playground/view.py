@@ -15,7 +15,8 @@ from .frames import encode
 from .page import exported
 
 if TYPE_CHECKING:
-    from ..types import Run, Sequence
+    from ..runs.run import Run
+    from ..types import Sequence
 
 SAVES = 600  # kept of a run: more than a cell has columns
 SHOWN = ("network", "samples", "loss", "scores")

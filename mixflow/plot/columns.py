@@ -9,10 +9,10 @@ from .style import RC, shade, time_axis
 from .style import figure as empty
 
 if TYPE_CHECKING:
-    from ..types import Figure, Run
+    from ..types import Figure, Recorded
 
 
-def plot_columns(runs: dict[str, Run], *, scale: str = "log") -> Figure:
+def plot_columns(runs: dict[str, Recorded], *, scale: str = "log") -> Figure:
     """A Figure with a column for each run of `runs` (title -> Run) and the three panels of `plot_run` as rows."""
     from matplotlib import rc_context
 

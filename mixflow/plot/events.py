@@ -9,10 +9,10 @@ from .style import GATES, RC, shade, time_axis
 from .style import figure as empty
 
 if TYPE_CHECKING:
-    from ..types import Figure, Run
+    from ..types import Figure, Recorded
 
 
-def plot_events(run: Run, names: dict[str, str], *, head: str = "+") -> Figure:
+def plot_events(run: Recorded, names: dict[str, str], *, head: str = "+") -> Figure:
     """A Figure of the losses and the gate of each atom of `names` (atom -> what to call it) in one head."""
     from matplotlib import rc_context
     from matplotlib.patches import Patch

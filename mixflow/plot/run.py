@@ -13,10 +13,10 @@ from .style import COLOURS, RC, shade, time_axis
 from .style import figure as empty
 
 if TYPE_CHECKING:
-    from ..types import Axes, Figure, Lines, Run, xarray
+    from ..types import Axes, Figure, Lines, Recorded, xarray
 
 
-def plot_run(run: Run, *, scale: str = "log") -> Figure:
+def plot_run(run: Recorded, *, scale: str = "log") -> Figure:
     """A Figure of three panels over a shared time axis: loss, w·c and w·v, attention scores (head +).
 
     run    a Run

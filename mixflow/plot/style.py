@@ -7,7 +7,8 @@ import math
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from ..types import Array, Axes, Figure, Path, PathLike, Sequence, Stage
+    from ..measure.stages import Stage
+    from ..types import Array, Axes, Figure, Path, PathLike, Sequence
 
 # Okabe and Ito's palette, which stays distinct under the common colour-vision deficiencies; lines also differ in dash.
 COLOURS = {

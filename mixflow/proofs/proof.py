@@ -24,7 +24,10 @@ from .tube import Tube
 if TYPE_CHECKING:
     from typing import Any
 
-    from ..types import Array, Mixture, PathLike, Shown, ThreeStage, Transformer
+    from ..methods.three_stage import ThreeStage
+    from ..networks.transformer import Transformer
+    from ..tasks.mixture import Mixture
+    from ..types import Array, PathLike, Shown
 
 MOST_CLASSES = 8  # the open gates and the time to learn grow with K; nothing above was tried
 LOSS = 0.1  # the level at which a task counts as learned, if no other end is asked for

@@ -21,7 +21,8 @@ if TYPE_CHECKING:
 
     import xarray
 
-    from ..types import Path, PathLike, Stage
+    from ..measure.stages import Stage
+    from ..types import Path, PathLike
 
 
 @dataclass(frozen=True, eq=False)

@@ -20,7 +20,9 @@ from .train import train
 if TYPE_CHECKING:
     from typing import Any
 
-    from ..types import AnyNetwork, Sequence, Task
+    from ..networks import AnyNetwork
+    from ..tasks import Task
+    from ..types import Sequence
 
 
 @in_float64

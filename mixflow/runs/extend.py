@@ -13,7 +13,8 @@ from ..progress import Progress
 from .train import finished, portion, watched
 
 if TYPE_CHECKING:
-    from ..types import Run, Shown
+    from ..runs.run import Run
+    from ..types import Shown
 
 
 @in_float64

@@ -12,7 +12,9 @@ from ..errors import MixflowError, StoreError
 from .schema import SCHEMA_VERSION
 
 if TYPE_CHECKING:
-    from ..types import PathLike, Run, Runs
+    from ..runs.batch import Runs
+    from ..runs.run import Run
+    from ..types import PathLike
 
 
 def load(path: PathLike) -> Run | Runs:

@@ -22,7 +22,10 @@ if TYPE_CHECKING:
 
     import xarray
 
-    from ..types import Engine, Figure, Path, PathLike, Sequence, Shown, Stage, Until, Weights
+    from ..engines.base import Engine
+    from ..measure.stages import Stage
+    from ..methods.until import Until
+    from ..types import Figure, Path, PathLike, Sequence, Shown, Weights
 
 
 class Event(NamedTuple):

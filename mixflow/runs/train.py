@@ -28,7 +28,10 @@ from .start import begin
 if TYPE_CHECKING:
     from typing import Any
 
-    from ..types import AnyNetwork, Callable, Method, Sequence, Shown, Task
+    from ..methods import Method
+    from ..networks import AnyNetwork
+    from ..tasks import Task
+    from ..types import Callable, Sequence, Shown
 
 
 @in_float64

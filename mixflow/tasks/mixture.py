@@ -19,7 +19,7 @@ from .finite import FiniteTask, check_gram, check_probabilities
 if TYPE_CHECKING:
     from typing import Any
 
-    from ..types import Sample
+    from ..tasks.sample import Sample
 
 CLASS_LIMIT = 100_000  # a step of the symmetric model takes memory and time in proportion to K
 ATOM_LIMIT = 4096  # beyond this a list of atoms no longer fits a useful dataset; K = 8 has 2048, K = 9 has 4608

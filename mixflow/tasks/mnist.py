@@ -19,7 +19,8 @@ from .mnist_files import LICENCE, PIXELS, read_digits
 from .tokens import Part, Tokens
 
 if TYPE_CHECKING:
-    from ..types import Array, FiniteTask
+    from ..tasks.finite import FiniteTask
+    from ..types import Array
 
 
 def _digits(name, value):

@@ -15,7 +15,8 @@ from ..spec import Spec, part, setting
 from .mixture import ATOM_LIMIT, Mixture
 
 if TYPE_CHECKING:
-    from ..types import Array, FiniteTask
+    from ..tasks.finite import FiniteTask
+    from ..types import Array
 
 SAMPLE_LIMIT = 10**7
 SIGN_LIMIT = 10**8  # signs drawn, K for each sample

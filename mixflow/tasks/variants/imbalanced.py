@@ -13,7 +13,8 @@ from ...spec import recipe
 from ..mixture import Mixture
 
 if TYPE_CHECKING:
-    from ...types import FiniteTask, Sequence
+    from ...tasks.finite import FiniteTask
+    from ...types import Sequence
 
 
 @recipe

@@ -12,7 +12,8 @@ from ...spec import recipe
 from ..finite import finite_population
 
 if TYPE_CHECKING:
-    from ...types import FiniteTask, Task
+    from ...tasks import Task
+    from ...tasks.finite import FiniteTask
 
 
 @recipe

@@ -17,7 +17,8 @@ from ..finite import finite_population
 from ..mixture import ATOM_LIMIT, Mixture
 
 if TYPE_CHECKING:
-    from ...types import FiniteTask, Task
+    from ...tasks import Task
+    from ...tasks.finite import FiniteTask
 
 LARGEST = 4096  # of one kind of token in a sample
 TOKEN_LIMIT = 10**6  # in all atoms together

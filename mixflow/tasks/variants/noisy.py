@@ -15,7 +15,7 @@ from ..mixture import Mixture
 from ..tokens import Part, Tokens
 
 if TYPE_CHECKING:
-    from ...types import FiniteTask
+    from ...tasks.finite import FiniteTask
 
 
 @dataclass(frozen=True)
