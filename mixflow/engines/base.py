@@ -10,6 +10,7 @@ import numpy as np
 from ..errors import SpecError
 from ..jaxed import in_float64
 from ..tasks.floor import Samples
+from .series import resumed
 
 if TYPE_CHECKING:
     from typing import Any
@@ -126,9 +127,13 @@ class Engine(ABC):
     def resume(self, dataset: xarray.Dataset) -> State:
         """The state at the end of a dataset that was measured by this engine."""
 
-    def history(self, dataset: xarray.Dataset) -> History:
-        """The history that a dataset was measured from, where `measure` did not write features and atoms out."""
-        raise NotImplementedError(f"{self.name} always writes them out")
+    def at(self, dataset: xarray.Dataset, place: int) -> State:
+        """The Gram state (`networks.initial.start`) at a save of a dataset that was measured by this engine."""
+        return resumed(dataset, self.network, place)
+
+    def expanded(self, dataset: xarray.Dataset) -> Variables:
+        """{variable: (dimensions, values)} of a dataset whose features and atoms `measure` left out, written out; else empty."""
+        return {}
 
     def take(self, network: AnyNetwork, offers: Sequence[dict[str, Any]]) -> State:
         """The state, at rest, that one of several offered dictionaries holds; SpecError if none has this network's shapes."""

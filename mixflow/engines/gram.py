@@ -18,7 +18,7 @@ from .gram_families import Attention, Values
 from .gram_field import gram_field
 from .gram_own import own_gradient
 from .gram_rule import Rule, gram_of
-from .gram_update import Algebra, at_once, inverse_length
+from .gram_update import Algebra, inverse_length
 from .lanes import LANES, product, stages, transpose
 from .minibatch import Minibatches
 from .series import resumed, series
@@ -159,9 +159,7 @@ class Gram(Engine):
 
     def step(self, i, state, parameters):
         """One step of gradient descent, exactly (`gram_rule`)."""
-        stage = (
-            stages(parameters["probability"]) if self.lanes > 1 else at_once
-        )  # one lane: `native` stores what it likes
+        stage = stages(parameters["probability"], self.lanes)
         algebra, weight = Algebra(product, transpose, stage), self.batches.weights(i, parameters)
         g_w, g, g_others = self.gradient(stage, state, parameters, weight)
         rate_w, rate_A = parameters["rate_w"], parameters["rate_A"]

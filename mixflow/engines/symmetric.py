@@ -13,7 +13,7 @@ from . import loss as losses
 from .base import Engine, besides, remembered
 from .gram_families import Attention, Values
 from .gram_rule import Rule
-from .gram_update import Algebra, at_once, inverse_length
+from .gram_update import Algebra, inverse_length
 from .lanes import LANES, exp, product, stages, transpose
 from .orbits import LOSS, QUERIES, Orbits, halves, one_class
 from .series import series
@@ -185,9 +185,10 @@ class Symmetric(Engine):
     def step(self, i, state, parameters):
         """One step of gradient descent: each sector obeys the Gram update by itself (docs/mathematics.md §3, §4).
 
-        In stages: fused into its loop without them, XLA (JAX 0.10) overwrote G_K while it still read its transpose.
+        In stages: without them a loop of eight lanes compiled by XLA (JAX 0.10) gave a wrong G_K, 1e-4 off, where a single
+        step was right.
         """
-        stage = stages(parameters["weight"]) if self.lanes > 1 else at_once  # one lane: `native` stores what it likes
+        stage = stages(parameters["weight"], self.lanes)
         g, algebra = self.gradient(state, parameters), Algebra(product, transpose, stage)
         rate_w, rate_A = parameters["rate_w"][: self.lanes], parameters["rate_A"]
         if self.rule.normalises:
@@ -328,7 +329,18 @@ class Symmetric(Engine):
         found |= {"token_type": list(QUERIES)} if self.orbits.readout.before else {}
         return found | {"atom_type": names, **{name: ("atom_type", x) for name, x in types.items()}}
 
-    def history(self, dataset):
+    def at(self, dataset, place):
+        """The Gram state at a save, from sectors where features were left out."""
+        if "A" in dataset:
+            return super().at(dataset, place)
+        now = {name: x[place, None] for name, x in self._history(dataset).items()}
+        return {name: x[0] for name, x in self.orbits.written(now, self.task.classes).items()}
+
+    def expanded(self, dataset):
+        """Features and atoms of a run of many classes; SpecError where they are too many."""
+        return {} if "A" in dataset else self.measure(self._history(dataset), self.network, True)
+
+    def _history(self, dataset):
         """The state over time."""
         found = {}
         for name, blank in self.orbits.start(self.network).items():
@@ -340,7 +352,7 @@ class Symmetric(Engine):
 
     def resume(self, dataset):
         """The state of the last save; at rest if the run that made it remembered nothing."""
-        return self.recalled(self._at_rest({name: x[-1] for name, x in self.history(dataset).items()}), dataset)
+        return self.recalled(self._at_rest({name: x[-1] for name, x in self._history(dataset).items()}), dataset)
 
 
 def _room(types):

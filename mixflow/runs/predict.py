@@ -5,8 +5,7 @@ import re
 import numpy as np
 
 from ..checks import listed, shown
-from ..engines.orbits import Orbits
-from ..engines.series import respond, resumed
+from ..engines.series import respond
 from ..errors import SpecError
 from ..jaxed import in_float64
 from ..tasks import FiniteTask
@@ -71,11 +70,7 @@ def _answers(run, task, place):
         if place != data.sizes["time"] - 1:
             raise SpecError(f"a {type(network).__name__} keeps its last weights only: leave out time.")
         return np.asarray(network.answer(run.engine.resume(data)["weights"], task))
-    if "A" in data:
-        state = resumed(data, network, place)
-    else:
-        now = {name: x[place, None] for name, x in run.engine.history(data).items()}
-        state = {name: x[0] for name, x in Orbits.of(network).written(now, run.task.classes).items()}
+    state = run.engine.at(data, place)
     if network.queries == "one" and task.query is None:
         raise SpecError("queries = 'one': say which token of each atom asks, for example query=[('c1', 1)].")
     return respond(task, network, {name: x[None] for name, x in state.items()})[1][0]

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from .. import display
 from ..engines import choose
-from ..errors import SpecError
 from ..jaxed import in_float64
 from ..methods import method_from_spec
 from ..networks.specs import network_from_spec
@@ -132,13 +131,9 @@ class Run:
 
         Raises SpecError where the K·2^K atoms are too many to list (K > 8).
         """
-        if "w" in self.dataset:
+        engine, data = self.engine, self.dataset
+        if not (variables := engine.expanded(data)):
             return self
-        task, data = self.task, self.dataset
-        if task.unlisted:
-            raise SpecError(f"{task.unlisted}.")
-        engine = self.engine
-        variables = engine.measure(engine.history(data), self.transformer, True)
         kept = {name: (data[name].dims, data[name].values) for name in data.data_vars if "event" in data[name].dims}
         step = data.step.values if "step" in data.coords else None
         return Run(labelled(engine, variables | kept, time=data.time.values, step=step, attrs=data.attrs, listed=True))
