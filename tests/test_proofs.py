@@ -147,11 +147,16 @@ def test_where_the_argument_stops_is_said():
     for task, transformer, until in (
         (mf.Mixture(classes=1), TRANSFORMER, None),
         (mf.Mixture(classes=2, priors=(0.7, 0.3)), TRANSFORMER, None),
+        (mf.Mixture(classes=2, loss="exponential"), TRANSFORMER, None),
         (TASK, mf.Transformer(width=8), None),
+        (TASK, mf.Vanilla(), None),
         (TASK, TRANSFORMER, -1),
     ):
         with pytest.raises(mf.SpecError):
             mf.prove(task, transformer, until=until)
+    for changed in ({"shared_attention": True}, {"heads": 4}, {"activation": "linear"}, {"attention": "direct"}):
+        with pytest.raises(mf.SpecError, match=f"the paper's network: leave out {next(iter(changed))}"):
+            mf.prove(TASK, mf.Transformer(omega=0.3, **changed), until=0.5)
     flow = mf.ThreeStage(mf.GradientFlow())
     for method, options in (
         (mf.ThreeStage(), {}),

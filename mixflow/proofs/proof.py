@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
@@ -14,6 +14,7 @@ from ..errors import SpecError
 from ..intervals import Interval, from_fraction
 from ..methods.stage import Stage
 from ..methods.until import Until, is_event
+from ..networks.transformer import Transformer
 from ..progress import Progress
 from . import claims, finite
 from .hessian import SMALL
@@ -25,7 +26,6 @@ if TYPE_CHECKING:
     from typing import Any
 
     from ..methods.three_stage import ThreeStage
-    from ..networks.transformer import Transformer
     from ..tasks.mixture import Mixture
     from ..types import Array, PathLike, Shown
 
@@ -59,7 +59,7 @@ class Proof:
     ended: tuple[Ended, ...]
     found: dict
     distance: float
-    tube: Tube
+    tube: Tube = field(repr=False)
 
     @property
     def level(self) -> Fraction | None:
@@ -290,15 +290,18 @@ def proved(question, report=None):
 
 
 def _classes(task, transformer):
-    if not getattr(task, "uniform", False) or not 2 <= task.classes <= MOST_CLASSES:
+    if not getattr(task, "uniform", False) or not 2 <= task.classes <= MOST_CLASSES or task.loss != "logistic":
         raise SpecError(
-            f"task = {task!r}: expected a Mixture of 2 to {MOST_CLASSES} classes, uniform priors; mf.Mixture(classes=2) is one."
+            f"task = {task!r}: expected a Mixture of 2 to {MOST_CLASSES} classes, uniform priors, logistic loss; "
+            "mf.Mixture(classes=2) is one."
         )
-    if not transformer.mean_field or transformer.tie_values or transformer.omega <= 0:
+    if not isinstance(transformer, Transformer) or not transformer.mean_field or transformer.omega <= 0:
         raise SpecError(
-            f"transformer = {transformer!r}: expected infinite width, untied values and omega above 0; "
+            f"transformer = {transformer!r}: expected a Transformer of infinite width with omega above 0; "
             "mf.Transformer(omega=0.3) is one."
         )
+    if changed := transformer.options():
+        raise SpecError(f"a proof is about the paper's network: leave out {', '.join(changed)}.")
     return task.classes
 
 
