@@ -80,10 +80,10 @@ def test_complete_writes_out_defaults_and_takes_what_moves():
         "task", {"kind": "label_noise", "task": {"kind": "sample", "n": 9, "seed": 1}}, {"task.probability": 0.2}
     )
     assert table["probability"] == 0.2
-    assert table["task"]["task"] == {"kind": "mixture", "classes": 2, "priors": None, "gram": None}
+    assert table["task"]["task"] == mf.Mixture().spec()
     assert set(leaves(table, "task")) == {
         "task.probability", "task.task.n", "task.task.seed", "task.task.test_fraction",
-        "task.task.task.classes", "task.task.task.priors", "task.task.task.gram",
+        "task.task.task.classes", "task.task.task.priors", "task.task.task.gram", "task.task.task.loss",
     }  # fmt: skip
     numbers = complete("method", {"steps": 2e4, "learning_rate": 1})
     assert (repr(numbers["steps"]), repr(numbers["learning_rate"])) == ("20000", "1.0")

@@ -19,7 +19,6 @@ def one_class():
     return Mixture(1).population()
 
 
-LOSS = "logistic"  # of a mixture
 HALVES = (1, -1)  # labels
 QUERIES = ("c", "own", "+ others", "- others")  # names of `token_orbits`
 WITHOUT_VALUES = (*MATRICES[:-1], "offset")  # parts of a Gram state without an axis of values

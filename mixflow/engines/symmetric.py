@@ -15,7 +15,7 @@ from .gram_families import Attention, Values
 from .gram_rule import Rule
 from .gram_update import Algebra, inverse_length
 from .lanes import LANES, exp, product, stages, transpose
-from .orbits import LOSS, QUERIES, Orbits, halves, one_class
+from .orbits import QUERIES, Orbits, halves, one_class
 from .series import series
 
 WHOLE = 16  # atom types up to which its loop is one function; beyond, separate kernels are up to four times faster
@@ -97,7 +97,7 @@ class Symmetric(Engine):
         """What the compiled program depends on."""
         network = self.network
         own = (self.orbits, self.attention, network.train_bias, network.offset, self.values is None)
-        return self.name, self.room, self.rule.key, *own
+        return self.name, self.room, self.task.loss, self.rule.key, *own
 
     @property
     def numbers(self):
@@ -251,7 +251,7 @@ class Symmetric(Engine):
             return orbits.answer([orbits.pooled(orbits.act(x, jnp), p, K) for p, x in z], parts.get("offset", 0.0))
 
         F, pull = jax().vjp(answers, {name: state[name] for name in self._trained})
-        (d,) = pull([weight * losses.slope(LOSS, y, each) for y, each in zip(orbits.labels, F, strict=True)])
+        (d,) = pull([weight * losses.slope(self.task.loss, y, each) for y, each in zip(orbits.labels, F, strict=True)])
         # A number that stands for many entries has the sum of their derivatives. Sectors: K diagonal and K(K-1) off-diagonal
         # entries are seen, and by the chain rule ∂/∂common = g_common and ∂/∂contrast = (K-1) g_contrast.
         sector = jnp.repeat(jnp.stack([jnp.ones_like(K), jnp.maximum(K - 1, 1.0)]), self.lanes)
@@ -283,11 +283,13 @@ class Symmetric(Engine):
             return found | series(self.task, network, self.orbits.written(history, K))
         _, y, n, _ = atom_types(K)
         z, F = self._by_type(history, network)
-        m = y * F
+        loss = self.task.loss
+        m = losses.right(loss, y, F)
         single = {name: x for name, x in history.items() if name != "w" and name not in MATRICES}
         for name, x in expand(single, K, self.orbits.heads, 1, self.orbits.mirror).items():
             found[name] = ("time", "head")[: x.ndim], x
-        means = averages(m, np.tile(binomial(K), 2) / 2, y * (y + 2 * n - (K - 1)) <= 0)
+        hard = y * (y + 2 * n - (K - 1)) <= 0
+        means = averages(m, np.tile(binomial(K), 2) / 2, hard, losses.cost(loss, y, F))
         token = ("token_type",) if self.orbits.readout.before else ()
         found |= {"margin": (("time", "atom_type"), m), "z": (("time", "head", "atom_type", *token), z)}
         return found | {name: ("time", x) for name, x in means.items()}

@@ -9,7 +9,7 @@ from ..tasks.symmetry import binomial
 from . import loss as losses
 from .gated import HIDDEN, GatedField
 from .gram_families import Attention
-from .orbits import HALVES, LOSS, QUERIES, Orbits, halves, one_class
+from .orbits import HALVES, QUERIES, Orbits, halves, one_class
 
 
 def symmetric_field(task, transformer, *, train_w=True, train_attention=True):
@@ -50,7 +50,7 @@ def symmetric_field(task, transformer, *, train_w=True, train_attention=True):
     }
     hidden = [name for name in HIDDEN if name in state]
     order = ["w", *(name for name in state if name not in ("w", "A", *hidden)), "A", *hidden]
-    surface, loss_of = _functions(orbits)
+    surface, loss_of = _functions(orbits, task.loss)
     return GatedField(
         surface=surface,
         loss_of=loss_of,
@@ -88,8 +88,8 @@ def _gates(orbits, there, heads):
 
 
 @lru_cache(maxsize=64)
-def _functions(orbits):
-    """surface and loss_of: the same objects for the same network, since a compilation is kept by them."""
+def _functions(orbits, loss):
+    """surface and loss_of: the same objects for the same network and loss, since a compilation is kept by them."""
 
     def each(xp, x, axes):
         """x (..., [head], own axes) of every head, own axes first and one for types last."""
@@ -117,7 +117,7 @@ def _functions(orbits):
         seen, K = orbits.pooled(on, c["positive"], c["classes"]), c["positive"].shape[0] // 2
         both = [[each[..., :K] for each in seen], [each[..., K:] for each in seen]]
         F = orbits.answer(both, parts["offset"][..., None] if "offset" in parts else 0.0)
-        cost = [losses.cost(LOSS, y, f, xp) * c["weight"] for y, f in zip(HALVES, F)]
+        cost = [losses.cost(loss, y, f, xp) * c["weight"] for y, f in zip(HALVES, F)]
         return xp.sum(sum(cost), axis=-1)
 
     return (always if orbits.readout.linear else surface), loss_of

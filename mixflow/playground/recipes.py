@@ -59,8 +59,7 @@ LOSSES = {"logistic": ("logistic (the paper)",), "exponential": ("exponential",)
 
 def task(c):
     """The task of these controls, with their loss."""
-    found = TASKS[c["task"]][2](c)
-    return found if c["loss"] == "logistic" else replace(found.population(), loss=c["loss"])
+    return replace(TASKS[c["task"]][2](c), loss=c["loss"])
 
 
 # networks ------------------------------------------------------------------------------------------------------------

@@ -19,7 +19,8 @@ if TYPE_CHECKING:
 
     from ..types import Array
 
-LOSSES = ("logistic", "exponential", "linear", "squared", "softmax")
+SIGNED = ("logistic", "exponential", "linear", "squared")  # losses of labels ±1
+LOSSES = (*SIGNED, "softmax")
 ENTRY_LIMIT = 10**8  # of the table of tokens in atoms
 
 

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ..checks import whole
+from ..checks import one_of, whole
 from ..errors import SpecError
 from ..spec import Spec, setting
 from . import entries
-from .finite import FiniteTask, check_gram, check_probabilities
+from .finite import SIGNED, FiniteTask, check_gram, check_probabilities
 
 if TYPE_CHECKING:
     from typing import Any
@@ -32,6 +32,7 @@ class Mixture(Spec, section="task", kind="mixture"):
     classes  K, from 1 to 100,000
     priors   K class probabilities; uniform if not given
     gram     Γ, the 2K×2K Gram matrix of (c1..cK, v1..vK); identity (orthonormal) if not given
+    loss     "logistic", "exponential", "linear" or "squared" (`FiniteTask`)
 
     Raises SpecError for a K out of range, priors that do not sum to one, or a Γ that is not a Gram matrix; `population()` also
     where the K·2^K atoms are too many to list.
@@ -43,6 +44,7 @@ class Mixture(Spec, section="task", kind="mixture"):
     classes: int = setting(2, partial(whole, most=CLASS_LIMIT, fix="classes=2 is the paper's task"))
     priors: Sequence[float] | None = setting(None, entries.numbers)
     gram: Sequence[Sequence[float]] | None = setting(None, entries.matrix, flag=False)
+    loss: str = setting("logistic", partial(one_of, choices=SIGNED))
 
     def check(self) -> None:
         if self.priors is not None:
@@ -110,6 +112,7 @@ class Mixture(Spec, section="task", kind="mixture"):
             identifiers=self.features[: self.classes],
             query=[(f"c{k + 1}", 1.0) for k, _ in atoms],
             held_out=held_out,
+            loss=self.loss,
         )
 
     def sample(self, n: int, seed: int, *, test_fraction: float = 0.25) -> Sample:

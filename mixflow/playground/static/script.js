@@ -50,9 +50,9 @@ print(f"margin = {net.margin:.6g} on every sample")
   const width = c.width === "inf" ? "math.inf" : c.width;
   const transformer = `mf.Transformer(width=${width}, omega=${c.omega}, bias=${c.bias}, tie_values=${python(c.tie_values)}${NETWORKS[c.network]}${c.width === "inf" ? "" : `, seed=${c.seed}`})`;
   const at = time === null ? "isel(time=-1)" : `sel(time=${time}, method="nearest")`;
-  const other = c.loss !== "logistic"; // another task: the same samples, another loss
+  const other = c.loss !== "logistic";
   const lines = [...(c.width === "inf" ? ["import math"] : []), ...(other ? ["from dataclasses import replace"] : [])];
-  const task = other ? `replace(${TASKS[c.task](c)}.population(), loss="${c.loss}")` : TASKS[c.task](c);
+  const task = other ? `replace(${TASKS[c.task](c)}, loss="${c.loss}")` : TASKS[c.task](c);
   return `${lines.length ? `${lines.join("\n")}\n\n` : ""}import mixflow as mf
 
 run = mf.train(
