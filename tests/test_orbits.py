@@ -109,6 +109,17 @@ def test_the_numbers_of_each_option():
     assert numbers(heads=3) == 66  # no mirror: every head has its own
 
 
+@pytest.mark.parametrize(("queries", "moving"), [("mean", 22), ("one", 14)])
+def test_how_many_numbers_move(queries, moving):
+    """Where only the identifier asks, what v asks stands still: half of A, and G_Q but for c with c."""
+    network = mf.Transformer(omega=0.6, queries=queries)
+    data = mf.train(mf.Mixture(3), network, mf.GradientDescent(0.1, 3000, save_every=3000), model="symmetric").dataset
+    moved = {name: data[f"{name}_sector"][-1] != data[f"{name}_sector"][0] for name in ("w", "A", "G_K", "G_Q")}
+    count = {name: int(x.sum()) for name, x in moved.items()}
+    halves = sum(int(moved[name].sel(key_kind="c", query_kind="v").sum()) for name in ("G_K", "G_Q"))  # symmetric
+    assert sum(count.values()) - halves == moving
+
+
 @pytest.fixture(scope="module")
 def many():
     """K = 20 with options, by descent: what it computes has twice the room of K = 9, whose atoms nobody lists."""
