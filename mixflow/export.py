@@ -76,8 +76,12 @@ def tensors(run: Run, time: float | None = None) -> Weights:
 
     Raises SpecError for infinite width and for a time that was not saved, as `Run.weights` does.
     """
-    weights = {name: np.asarray(x, float) for name, x in run.weights(time).items()}
     network, task = run.transformer, run.task.population()
+    if network.no_closure is not None:
+        raise SpecError(
+            f"a run of {type(network).__name__}: expected one of a Transformer; run.weights() gives what it has."
+        )
+    weights = {name: np.asarray(x, float) for name, x in run.weights(time).items()}
     if "w" in weights and weights["w"].ndim == 3 and weights["w"].shape[1] == 1:  # one value in each head
         weights["w"] = weights["w"][:, 0]
     weights.setdefault("bias", np.full(len(network.heads_for(task)), float(network.bias)))
@@ -107,9 +111,10 @@ def torch_module(run: Run, folder: PathLike, *, time: float | None = None) -> Pa
     Writing needs no PyTorch; `network.py` needs torch and safetensors. Raises SpecError as `tensors` does and for a network with
     other options than the paper's, StoreError where a file cannot be written.
     """
-    _plain(run)
-    folder = make_folder(folder)
     arrays, about = tensors(run, time), _described(run, time)
+    if (why := _no_module(run)) is not None:
+        raise SpecError(f"{why}: network.py is written for the paper's network only; `safetensors` writes its weights.")
+    folder = make_folder(folder)
     write_whole(folder / "weights.safetensors", _packed(arrays, about))
     write_whole(folder / "network.py", _module(run, "weights.safetensors"))
     return folder
@@ -140,7 +145,7 @@ def checkpoints(run: Run, folder: PathLike, *, times: Sequence[float] | None = N
             {"file": name, "step": step, "time": float(time), "loss": float(at.loss), "accuracy": float(at.accuracy)}
         )
     manifest = {**_described(run, None, as_text=False), "checkpoints": rows}
-    if not _options(run):
+    if _no_module(run) is None:
         write_whole(folder / "network.py", _module(run, rows[-1]["file"]))
         manifest["module"] = "network.py"
     write_whole(folder / "manifest.json", json.dumps(manifest, indent=1).encode())
@@ -181,15 +186,9 @@ def _module(run, weights):
     ).encode()
 
 
-def _options(run):
-    """Options of the network that differ from the paper's, by name."""
-    options = getattr(run.transformer, "options", dict)()
-    return {name: value for name, value in options.items() if name != "tie_values"}
-
-
-def _plain(run):
-    if options := _options(run):
-        raise SpecError(
-            f"the network has {', '.join(options)}: network.py is written for the paper's network only; `safetensors` writes its "
-            "weights."
-        )
+def _no_module(run):
+    """Why MODULE is not the network of a run, or None."""
+    if run.task.population().loss == "softmax":
+        return "loss = 'softmax' has one head for each class"
+    changed = [name for name in run.transformer.options() if name != "tie_values"]
+    return f"the network has {', '.join(changed)}" if changed else None

@@ -137,3 +137,22 @@ def test_a_time_that_was_not_saved_is_refused(run, tmp_path):
         mf.export.checkpoints(run, tmp_path, times=[0.123])
     with pytest.raises(mf.SpecError, match="weights"):
         mf.export.safetensors(mf.train(mf.Mixture(), mf.Transformer(), mf.GradientDescent(steps=10)), tmp_path / "none")
+
+
+def test_what_network_py_is_not_is_refused(tmp_path):
+    """One that is no Transformer, one with options, and one with a head for each class."""
+    method = mf.GradientDescent(steps=4, save_every=4)
+    with pytest.raises(mf.SpecError, match="a run of Vanilla: expected one of a Transformer"):
+        mf.export.torch_module(mf.train(mf.Mixture(), mf.Vanilla(width=4), method), tmp_path / "a")
+    with pytest.raises(mf.SpecError, match=r"has activation: network\.py"):
+        mf.export.torch_module(
+            mf.train(mf.Mixture(), mf.Transformer(width=4, activation="linear"), method), tmp_path / "b"
+        )
+    names = ("a", "b", "c")
+    task = mf.FiniteTask(features=names, atoms=[[(name, 1.0)] for name in names], labels=[0, 1, 2], loss="softmax")
+    run = mf.train(task, mf.Transformer(width=4), method)
+    with pytest.raises(mf.SpecError, match="one head for each class"):
+        mf.export.torch_module(run, tmp_path / "c")
+    folder = mf.export.checkpoints(run, tmp_path / "d")
+    assert not (folder / "network.py").exists()
+    assert list(tmp_path.iterdir()) == [folder]

@@ -9,6 +9,7 @@ import xarray as xr
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import mixflow as mf
 from mixflow.engines import forward
 from mixflow.measure import observables
 from mixflow.networks.transformer import Transformer
@@ -115,6 +116,16 @@ def dataset(task, run, bias=0.5):
             "atom": list(task.names),
         },
     )
+
+
+@pytest.mark.parametrize("options", [{"heads": 4}, {"queries": "sum"}])
+def test_observe_gives_the_losses_of_any_network(options):
+    run = mf.train(
+        Mixture(2, loss="squared"), Transformer(width=4, **options), mf.GradientDescent(0.1, 4, save_every=2)
+    )
+    got = observables.observe(run.dataset, run.task)
+    for name in ("loss", "loss_easy", "loss_hard", "accuracy"):
+        np.testing.assert_allclose(got[name], run.dataset[name], rtol=1e-14)
 
 
 def test_observe_names_every_axis_and_agrees_with_the_run():

@@ -7,7 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from mixflow import GradientDescent, GradientFlow, ThreeStage, Transformer, Until, train
 from mixflow.engines import forward
+from mixflow.engines.series import respond
 from mixflow.errors import SpecError
 from mixflow.measure.separability import deciding, feature_margin, feature_points, max_margin
 from mixflow.tasks import FiniteTask, Mixture, Sample, variants
@@ -184,3 +186,31 @@ def test_no_such_samples_and_bad_choices():
     for bad in ({"samples": "hrad"}, {"heads": "x"}, {"samples": [True]}):
         with pytest.raises(SpecError, match="expected"):
             feature_margin(Mixture(2), np.zeros((2, 4, 4)), **bad)
+
+
+@pytest.mark.parametrize("options", [{"queries": "one"}, {"queries": "sum"}, {"heads": 4}, {"activate": "before"}])
+def test_points_are_those_of_the_network(options):
+    """While every neuron is on, the answer is linear in the points: F = ψ·w."""
+    task, rng = Mixture(2).population(), np.random.default_rng(4)
+    network = Transformer(bias=50.0, **options)
+    w, A = rng.normal(size=(network.heads, 1, 4)), rng.normal(size=(network.heads, 4, 4))
+    points, _ = feature_points(task, A, samples="all", network=network)
+    _, F = respond(task, network, {"w": w[None], "A": A[None]})
+    np.testing.assert_allclose(points @ w.ravel(), F[0], rtol=1e-12, atol=1e-12)
+
+
+def test_a_stage_ends_by_the_features_of_its_own_network():
+    """Added queries have L times the features of their mean, and reach a margin where those reach a third of it."""
+    flow = ThreeStage(GradientFlow(), neurons=30.0, attention=Until("feature_margin", 0.1, limit=100.0), converge=1.0)
+    run = train(Mixture(2), Transformer(queries="sum", omega=0.6, bias=1.5), flow)
+    at = run.dataset.sel(time=run.switches[1]["end"], method="nearest").A.values
+    assert feature_margin(run.task, at, network=run.transformer) == pytest.approx(0.1, abs=1e-6)
+    assert feature_margin(run.task, at) == pytest.approx(0.1 / 3, abs=1e-6)
+
+
+def test_what_has_no_margin():
+    for method in (Until("feature_margin", 0.1), ThreeStage().attention):
+        with pytest.raises(SpecError, match=r"as many heads \+ as -, but the network has 1; end the attention stage"):
+            train(Mixture(2), Transformer(heads=1), ThreeStage(GradientDescent(), attention=method))
+    with pytest.raises(SpecError, match="as many heads"):
+        feature_margin(Mixture(2), np.zeros((1, 4, 4)))

@@ -81,7 +81,10 @@ def attention_probabilities(task: FiniteTask, A: Array) -> Array:
 
 
 def observe(dataset: xarray.Dataset, task: FiniteTask) -> xarray.Dataset:
-    """Every observable of a dataset with `w`, `A` and `margin` (atoms listed), as a Dataset on the same time."""
+    """Every observable of a dataset with `w`, `A` and `margin` (atoms listed), as a Dataset on the same time.
+
+    Losses and accuracy are the dataset's own where it has them, as every run's has; else those of the paper's network.
+    """
     import xarray as xr
 
     task = task.population()
@@ -92,8 +95,12 @@ def observe(dataset: xarray.Dataset, task: FiniteTask) -> xarray.Dataset:
 
     margin, w = order("margin", "atom"), order("w", "head", "feature")
     A = order("A", "head", "key", "query")
-    each = None if task.loss == "logistic" else forward.loss_of_each(task, order("z", "head", "atom"))
-    loss, align = losses(task, margin, each), alignment(task, w)
+    align, kinds = alignment(task, w), ("all", "easy", "hard")
+    if "loss" in dataset:
+        loss = {kind: order("loss" if kind == "all" else f"loss_{kind}") for kind in kinds}
+    else:
+        each = None if task.loss == "logistic" else forward.loss_of_each(task, order("z", "head", "atom"))
+        loss = losses(task, margin, each)
     c = np.array(task.features)[identifiers(task)]
     variables = {
         "loss": (lead, loss["all"]),

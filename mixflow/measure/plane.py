@@ -9,11 +9,14 @@ import numpy as np
 from .separability import feature_points, max_margin
 
 if TYPE_CHECKING:
+    from ..networks.transformer import Transformer
     from ..tasks.finite import FiniteTask
     from ..types import Array
 
 
-def separating_plane(task: FiniteTask, A: Array, *, samples: str = "hard") -> tuple[Array, Array, float]:
+def separating_plane(
+    task: FiniteTask, A: Array, *, samples: str = "hard", network: Transformer | None = None
+) -> tuple[Array, Array, float]:
     """Coordinates (..., n', 2) of the samples' joint attention features along a trajectory A (time, head, F, F), and labels.
 
     The first axis is the normal of the best separating hyperplane at the end of the trajectory (through the origin, as the
@@ -23,7 +26,7 @@ def separating_plane(task: FiniteTask, A: Array, *, samples: str = "hard") -> tu
 
     Returns (points, labels, margin), margin = the exact maximum margin at the end, 0 if not separable.
     """
-    points, labels = feature_points(task, A, samples=samples)
+    points, labels = feature_points(task, A, samples=samples, network=network)
     end = max_margin(points[-1], labels)
     normal = end.separator if end.separable else labels @ points[-1]
     length = np.linalg.norm(normal)

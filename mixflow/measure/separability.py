@@ -3,7 +3,7 @@
 A head can only use its neuron on its attention-averaged features φ_h(a), `z_h(a) = b + φ_h(a)·w_h` with b fixed. So
 
     one head     max over ‖w‖ = 1 of the smallest y_a ⟨φ_h(a), w⟩ among the samples;
-    both heads   the same for ψ(a) = (φ_+(a), −φ_-(a)) and w = (w_+, w_-).
+    both heads   the same for ψ(a) = (φ_+(a), −φ_-(a)) and w = (w_+, w_-); with more of each, for all of them side by side.
 
 The joint form is the network itself while every neuron is active: there b cancels and `F = ψ·w`, and with b > 0 a short
 enough w keeps every neuron active. Hence **the attention features are linearly separable** (joint margin > 0) exactly
@@ -32,9 +32,11 @@ from ..checks import one_of
 from ..engines.forward import CHUNK, features
 from ..errors import SpecError
 from ..networks.initial import embedding
+from ..networks.readout import asking
 from .observables import identifiers
 
 if TYPE_CHECKING:
+    from ..networks.transformer import Transformer
     from ..tasks.finite import FiniteTask
     from ..types import Array
 
@@ -129,11 +131,23 @@ def deciding(task: FiniteTask) -> str:
     return "hard" if identifiers(task).sum() == 2 else "all"
 
 
-def feature_margin(task: FiniteTask, A: Array, *, samples: str = "hard", heads: str = "both") -> Array:
+def no_margin(task: FiniteTask, heads: int) -> str | None:
+    """Why separability means nothing for a task and so many heads, or None."""
+    if task.loss in ("softmax", "squared"):
+        return f"feature_margin is about labels +1 and -1, but the task has loss = {task.loss!r}"
+    if heads % 2:
+        return f"feature_margin is about as many heads + as -, but the network has {heads}"
+    return None
+
+
+def feature_margin(
+    task: FiniteTask, A: Array, *, samples: str = "hard", heads: str = "both", network: Transformer | None = None
+) -> Array:
     """Maximum margin of the attention-averaged features along a trajectory: (...,) from A (..., head, F, F).
 
     samples  "hard", "easy", "all" or n booleans; NaN if the task has none of the kind
-    heads    "both" (joint, the network's own margin), "+" or "-" (that head's features alone)
+    heads    "both" (joint, the network's own margin), "+" or "-" (the first such head's features alone)
+    network  whose queries ask; the paper's, where all tokens do and their mean is taken, if not given
     """
     task, A = task.population(), np.asarray(A, float)
     lead = A.shape[:-3]
@@ -141,24 +155,27 @@ def feature_margin(task: FiniteTask, A: Array, *, samples: str = "hard", heads: 
     step = max(1, CHUNK // task.count.size)  # times at once: all of them need not fit in memory
     margins = np.full(len(flat), np.nan)
     for i in range(0, len(flat), step):
-        points, labels = feature_points(task, flat[i : i + step], samples=samples, heads=heads)
+        points, labels = feature_points(task, flat[i : i + step], samples=samples, heads=heads, network=network)
         if len(labels):
             margins[i : i + step] = [max_margin(X, labels).margin for X in points]
     return margins.reshape(lead)[()]
 
 
-def feature_points(task: FiniteTask, A: Array, *, samples: str = "hard", heads: str = "both") -> tuple[Array, Array]:
+def feature_points(
+    task: FiniteTask, A: Array, *, samples: str = "hard", heads: str = "both", network: Transformer | None = None
+) -> tuple[Array, Array]:
     """The points whose separability is asked, in orthonormal coordinates (..., n', d), and their labels (n',)."""
     one_of("heads", heads, ("both", "+", "-"))
-    task = task.population()
-    if task.loss != "logistic":
-        raise SpecError(
-            f"loss = {task.loss!r}: separability is about labels +1 and -1; use a task with loss='logistic'."
-        )
+    task, H = task.population(), np.shape(A)[-3] if np.ndim(A) > 2 else 1
+    if (why := no_margin(task, H)) is not None:
+        raise SpecError(f"{why}; use a task with loss='logistic' and an even number of heads.")
     chosen = _chosen(task, samples)
-    phi = features(task, A)[..., chosen, :] @ embedding(task).T  # (..., h, n', d)
-    plus, minus = phi[..., 0, :, :], phi[..., 1, :, :]
-    points = {"both": lambda: np.concatenate([plus, -minus], axis=-1), "+": lambda: plus, "-": lambda: minus}[heads]()
+    ask = asking(network, task) if hasattr(network, "queries") else None
+    phi = features(task, A, ask)[..., chosen, :] @ embedding(task).T  # (..., h, n', d)
+    if heads == "both":
+        points = np.concatenate([(-1) ** h * phi[..., h, :, :] for h in range(H)], axis=-1)
+    else:
+        points = phi[..., ("+", "-").index(heads), :, :]
     return points, task.labels[chosen]
 
 

@@ -3,7 +3,7 @@
 import numpy as np
 
 from ..errors import SpecError
-from .separability import deciding, feature_margin
+from .separability import deciding, feature_margin, no_margin
 
 
 def watch(engine, end, network):
@@ -63,17 +63,14 @@ def _feature_margin(engine):
             f"feature_margin needs the list of atoms, which classes = {task.classes} is too many for; end the attention stage "
             "after a time, for example attention=1e4."
         )
-    if population.loss in ("softmax", "squared"):
-        raise SpecError(
-            f"feature_margin is about labels +1 and -1, but the task has loss = {population.loss!r}; end the attention stage "
-            "after a time, for example attention=500."
-        )
+    if (why := no_margin(population, len(engine.coordinates()["head"]))) is not None:
+        raise SpecError(f"{why}; end the attention stage after a time, for example attention=500.")
     if not population.hard.any():
         raise SpecError("the task has no hard samples, so feature_margin means nothing; end the stage after a time.")
     samples = deciding(population)
 
     def value(seen):
-        return np.atleast_1d(feature_margin(population, seen["A"], samples=samples))
+        return np.atleast_1d(feature_margin(population, seen["A"], samples=samples, network=engine.network))
 
     return value
 

@@ -18,7 +18,7 @@ from ..engines import choose
 from ..errors import MixflowError
 from ..jaxed import in_float64
 from ..measure.seeds import BOUNDARIES
-from ..measure.separability import deciding, feature_margin
+from ..measure.separability import deciding, feature_margin, no_margin
 from ..measure.stages import detect
 from ..measure.times import passes
 from ..measure.trajectory import Trajectory
@@ -75,7 +75,7 @@ def _reduced(output, engine, network, outcome):
     if len(arrays["time"]):  # a flow is read between its saves
         run = Trajectory.of_flow(engine, network, outcome) or Trajectory.measured(engine)(arrays)
     kept = {name: arrays[name] for name in ("time", *output["series"]) if name in arrays} if output["series"] else {}
-    return reduce(engine.task, arrays, run, output), kept
+    return reduce(engine.task, network, arrays, run, output), kept
 
 
 def trajectories(job, read=None):
@@ -114,7 +114,7 @@ def measured(engine, network, outcome):
     return found | {name: np.asarray(x) for name, (dims, x) in seen.items() if dims == "time" or dims[0] == "time"}
 
 
-def reduce(task, arrays, run, output):
+def reduce(task, network, arrays, run, output):
     """One run as a row of numbers; NaN where the run does not have them.
 
     arrays   what was measured at the saves
@@ -136,7 +136,7 @@ def reduce(task, arrays, run, output):
             time = passes(run, above) if above > 0 else None
             row[f"time_to_loss_{level}"] = math.nan if time is None else time
     if "separation" in wanted:
-        row |= _separation(task, run if "A" in arrays else None, output["separation_margin"])
+        row |= _separation(task, network, run if "A" in arrays else None, output["separation_margin"])
     return row
 
 
@@ -153,20 +153,20 @@ def _stages(run):
     return row
 
 
-def _separation(task, run, threshold):
+def _separation(task, network, run, threshold):
     """When the deciding samples' feature margin first reaches the threshold, and the margin at the end.
 
     The margin is looked at at SEARCH times spread evenly in index, then bisected in the first bracket: a crossing that is
     undone between two looks is missed, which for these slowly growing margins does not happen.
     """
     row = {"separation_time": math.nan, "separation_margin": math.nan}
-    if run is None:
+    if run is None or no_margin(task.population(), run.A.shape[1]):
         return row
     asked, F = deciding(task), len(task.population().features)
 
     def margins(part, chosen=slice(None)):
         A = part.A[chosen]
-        return np.atleast_1d(feature_margin(task, A.reshape(len(A), -1, F, F), samples=asked))
+        return np.atleast_1d(feature_margin(task, A.reshape(len(A), -1, F, F), samples=asked, network=network))
 
     looks = np.unique(np.linspace(0, len(run.time) - 1, SEARCH).astype(int))
     seen = margins(run, looks)
