@@ -40,9 +40,7 @@ def main(arguments=None):
         say(f"mixflow {options.called}: {error}")
         return BAD_INPUT
     except OSError as error:  # of print: files have their own StoreError
-        _forget_output()
-        say(f"mixflow {options.called}: cannot write the output: {error.strerror or error}; send it to another place.")
-        return BAD_INPUT
+        return _unwritten(f"mixflow {options.called}", error)
     except Interrupted as stopped:
         say(f"\nmixflow {options.called}: {stopped}")
         return INTERRUPTED
@@ -57,8 +55,23 @@ def _forget_output():
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
+def _unwritten(program, error):
+    """Say that the output cannot be written; the exit code."""
+    _forget_output()
+    say(f"{program}: cannot write the output: {error.strerror or error}; send it to another place.")
+    return BAD_INPUT
+
+
 class _Parser(argparse.ArgumentParser):
     """Bad usage in one line that names the fix."""
+
+    def _print_message(self, message, file=None):
+        try:
+            print(message, end="", file=file, flush=True)
+        except BrokenPipeError:
+            _forget_output()
+        except OSError as error:  # argparse would not say so
+            sys.exit(_unwritten(self.prog, error))
 
     def error(self, message):
         message = " ".join(message.split())

@@ -109,6 +109,8 @@ INDEFINITE = np.eye(4) - 2 * np.ones((4, 4))
         (lambda: mf.variants.repeated(8, signals=4096), "tokens, above 1000000"),
         (lambda: mf.variants.distractors(mf.Mixture(), kinds=2**64), "kinds = 18446744073709551616"),
         (lambda: mf.variants.distractors(mf.Mixture(), count=2**64), "count = 18446744073709551616"),
+        (lambda: mf.variants.distractors(mf.Mixture(), count=1701, kinds=1700), "more than 4096 atoms"),
+        (lambda: mf.variants.distractors(mf.Mixture(1), count=1100), "more than 1000000 tokens"),
         (lambda: mf.variants.imbalanced(100), r"100·2\^100 atoms"),
         (lambda: mf.variants.imbalanced(2, positive=None), "positive = None"),
         (lambda: mf.variants.coherent(10**5, coherence=0.1), "classes = 100000"),
@@ -127,6 +129,7 @@ def test_one_clear_sentence(call, says):
         call()
     assert str(caught.value).endswith(".")
     assert "\n" not in str(caught.value)
+    assert len(str(caught.value)) < 500
     assert isinstance(caught.value, ValueError)
 
 
@@ -144,3 +147,27 @@ def test_a_width_that_is_no_number_is_told_in_one_sentence(width):
 def test_a_class_is_no_specification():
     with pytest.raises(mf.SpecError, match="expected a task of kind mixture"):
         mf.Sample(task=mf.Mixture, n=3, seed=0)
+
+
+@pytest.mark.parametrize(
+    ("method", "says"),
+    [
+        (
+            mf.GradientDescent(steps=10**9, save_every=1),
+            r"^1000000001 saves of \d+ bytes are .* at most \d+ .*save_every",
+        ),
+        (mf.GradientFlow(save_at=10**6), r"^1000000 saves of .*\(save_at\)\.$"),
+        (mf.ThreeStage(mf.GradientDescent(0.001, save_every=1), attention=1e6), r"^1000000001 saves"),
+    ],
+)
+def test_a_record_that_does_not_fit_into_memory_is_refused_before_it_is_made(method, says):
+    with pytest.raises(mf.SpecError, match=says):
+        mf.train(mf.Mixture(4), mf.Transformer(), method)
+    with pytest.raises(mf.SpecError, match=says):
+        mf.train_many(mf.Mixture(4), [mf.Transformer()], method)
+
+
+def test_a_run_does_not_go_on_beyond_what_fits_into_memory():
+    run = mf.train(mf.Mixture(2), mf.Transformer(), mf.GradientDescent(steps=10))
+    with pytest.raises(mf.SpecError, match=r"^100000002 saves"):
+        mf.extend(run, 10**9)

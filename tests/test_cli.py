@@ -282,6 +282,7 @@ def program(words, **settings):
     ("command", "out", "err", "code"),
     [
         ("construct", "/dev/full", None, 2),
+        ("info --help", "/dev/full", None, 2),
         ("construct", None, "/dev/full", 0),
         ("train --steps 5", "/dev/full", "/dev/full", 2),
     ],

@@ -61,6 +61,7 @@ def test_the_draw_has_every_kind():
         assert {cell[i] for cell in DRAWN} == set(kinds)
 
 
+@pytest.mark.filterwarnings("ignore:stage . .* reached its limit")
 @pytest.mark.parametrize("cell", DRAWN, ids=" / ".join)
 def test_front_doors(cell, tmp_path, capsys):
     task, network, method = TASKS[cell[0]], NETWORKS[cell[1]], METHODS[cell[2]]

@@ -44,4 +44,12 @@ def test_every_mutant_names_a_test_that_is_there():
     for test in {test for mutant in found for test in mutant.tests}:
         path, _, name = test.partition("::")
         assert name.partition("[")[0].split("::")[-1] in (mutants.ROOT / path).read_text(), test
-    assert all((mutants.ROOT / mutant.file).exists() for mutant in found)
+
+
+def test_every_mutant_applies_to_its_file():
+    texts = {file: (mutants.ROOT / file).read_text() for file in {mutant.file for mutant in mutants.listed()}}
+    stale = [f"{m.file}: {m.old}" for m in mutants.listed() if m.applied(texts[m.file]) is None]
+    assert not stale  # a line of the list is gone from its file, or stands there more than once
+    assert not [m for m in mutants.listed() if m.applied(texts[m.file]) == texts[m.file]]
+    trials = [(m.file, m.old, m.new) for m in mutants.listed()]
+    assert len(set(trials)) == len(trials)

@@ -85,10 +85,27 @@ def test_a_threshold_that_is_never_reached_ends_at_the_limit_and_says_so():
     method = mf.ThreeStage(
         mf.GradientFlow(), 50, mf.Until("feature_margin", 5.0, limit=30), mf.Until("loss", 1e-9, limit=20)
     )
-    run = mf.train(mf.Mixture(2), mf.Transformer(), method)
+    with pytest.warns(UserWarning, match="choose another end") as told:
+        run = mf.train(mf.Mixture(2), mf.Transformer(), method)
+    assert "stage 2 (attention) reached its limit at t = 80: feature_margin was" in str(told[0].message)
+    assert "stage 3 (convergence) reached its limit at t = 100: loss was" in str(told[1].message)
     assert [switch["trigger"] for switch in run.switches] == ["time", "limit", "limit"]
     assert [switch["reached"] for switch in run.switches] == [True, False, False]
     assert float(run.dataset.time[-1]) == pytest.approx(100)
+
+
+def test_descent_does_not_wait_where_nothing_moves_any_more():
+    attention = mf.Until("feature_margin", 0.1)  # but with omega = 0 attention has no gradient
+    method = mf.ThreeStage(mf.GradientDescent(save_every=100), attention=attention, converge=mf.Until("loss", 0.5))
+    with pytest.warns(
+        UserWarning, match=r"^stage 2 \(attention\) stood still at t = 50: feature_margin was 0 and was to"
+    ):
+        run = mf.train(mf.Mixture(2), mf.Transformer(omega=0), method)
+    assert [switch["trigger"] for switch in run.switches] == ["easy_margin", "standstill", "loss"]
+    assert [switch["end"] for switch in run.switches] == [50, 50, 60]
+    drawn = mf.ThreeStage(mf.GradientDescent(batch_size=1), 1, mf.Until("feature_margin", 0.1, limit=500), 1)
+    with pytest.warns(UserWarning, match=r"reached its limit at t = 501:"):  # the next batch may be another
+        assert mf.train(mf.Mixture(2), mf.Transformer(omega=0), drawn).switches[1]["trigger"] == "limit"
 
 
 def test_every_stage_of_a_flow_is_certified():
@@ -106,7 +123,7 @@ def test_every_stage_of_a_flow_is_certified():
 
 
 def test_three_mixtures_watch_all_samples():
-    method = mf.ThreeStage(mf.GradientFlow(rtol=1e-7), attention=mf.Until("feature_margin", 0.01), converge=10)
+    method = mf.ThreeStage(mf.GradientFlow(rtol=1e-7), 50, mf.Until("feature_margin", 0.01), converge=10)
     run = mf.train(mf.Mixture(3), mf.Transformer(omega=0.5), method)
     assert run.switches[1]["trigger"] == "feature_margin"
     assert run.switches[1]["end"] > run.switches[1]["start"] + 1

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Protocol
 
@@ -110,6 +111,15 @@ class Engine(ABC):
         seen = self.observe(self.stack([self.start(self.network)] * self.lanes), self.parameters(lanes, rest, rest))
         history = self.unstack({name: np.asarray(x)[None] for name, x in seen.items()}, 0)
         return {name: dims for name, (dims, _) in self.measure(history, self.network).items()}
+
+    def save_bytes(self) -> dict[str, int]:
+        """{variable: bytes} of one save, of what has time."""
+        labels, found = self.coordinates(), {}
+        for name, dims in self.variables().items():
+            if dims == "time" or dims[0] == "time":
+                inside = () if dims == "time" else dims[1:]
+                found[name] = 8 * math.prod(len(labels.get(dim, " ")) for dim in inside)
+        return found
 
     def final(self, state: State) -> Variables:
         """{variable: (dimensions, values)} of what the last state remembers, which `measure` does not determine, for `resume`."""

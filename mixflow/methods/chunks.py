@@ -29,16 +29,35 @@ class History:
         """All recorded arrays, time first."""
         return {name: np.concatenate([part[name] for part in self.parts]) for name in self.parts[0]}
 
+    def drop_repeated(self):
+        """End at the first of the rows that repeat at the end, wherever the calls began and ended."""
+        saved = self.saved
+        moved = np.any([(x != x[-1]).reshape(len(x), -1).any(axis=1) for x in saved.values()], axis=0)
+        keep = 1 + int(np.flatnonzero(moved)[-1] + 1 if moved.any() else 0)
+        self.steps, self.parts = self.steps[:keep], [{name: x[:keep] for name, x in saved.items()}]
+
 
 def descend(
-    engine, states, parameters, steps, save_every, *, first=0, record_first=True, progress=None, stop=None, on_save=None
+    engine,
+    states,
+    parameters,
+    steps,
+    save_every,
+    *,
+    first=0,
+    record_first=True,
+    progress=None,
+    stop=None,
+    alike=True,
+    on_save=None,
 ):
     """Advance `states` (one for each lane of `engine`) from step `first` to step `steps`; returns a History.
 
     Saves fall on multiples of `save_every`, whatever `first` is, and on the last step, so that a run continued from a
     save records what one long run records. `progress(done, total)` is called after every chunk; `stop(part)` looks at the
-    recorded rows of a chunk and returns the index of the row after which descent ends, or None; `on_save(steps, part)` is
-    given the rows as they are recorded.
+    recorded rows of a chunk and returns the index of the row after which descent ends, or None; where all steps are `alike` it
+    ends as well once they change nothing any more, since what is looked for will never come; `on_save(steps, part)` is given
+    the rows as they are recorded.
     """
     record = _program(engine)
     history = History(state=engine.stack(states))
@@ -78,6 +97,9 @@ def descend(
                     keep(ends, part)
                 if last is not None:
                     break
+                if stop and alike and recorded and _still(before, state):
+                    history.drop_repeated()
+                    break
                 faster = np.clip(CALL_SECONDS / max(elapsed, 1e-6), 0.5, 4)
                 budget = min(int(budget * faster) + 1, MOST_STEPS)
                 if progress:
@@ -88,6 +110,11 @@ def descend(
             history.parts.append(advance(1, 0)[1])
             history.steps.append(at)
     return history
+
+
+def _still(before, state):
+    """Whether two states are the same to the last bit."""
+    return all(np.array_equal(before[name], x) for name, x in state.items())
 
 
 def _next_call(at, steps, save_every, budget):

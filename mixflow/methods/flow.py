@@ -81,11 +81,17 @@ class GradientFlow(Spec, section="method", kind="flow"):
         end = limit(self.until) if end is None else end
         if isinstance(self.save_at, tuple):
             return np.array([t for t in self.save_at if start <= t <= end])
-        count = SAVES if self.save_at is None else self.save_at
+        count = self.saves()
         knee = (end - start) / 100  # evenly spaced before, logarithmically after
         times = start + knee * np.sinh(np.linspace(0, np.arcsinh(100), count))
         times[-1] = end
         return times
+
+    def saves(self, stage: Stage | None = None) -> int:
+        """How many times a stage records, without the events."""
+        if isinstance(self.save_at, tuple):
+            return len(self.save_at)
+        return SAVES if self.save_at is None else self.save_at
 
     @property
     def inner(self) -> GradientFlow:

@@ -91,4 +91,5 @@ def _switch(number, leg, part):
     reached = excess >= -1e-6 * end.threshold  # the flow stops at the root, up to its rounding
     value = end.threshold + excess * (1 if end.excess(end.threshold + 1) > 0 else -1)
     watched = {"quantity": end.quantity, "threshold": end.threshold, "value": value}
-    return {**found, "trigger": end.quantity if reached else "limit", "reached": reached, **watched}
+    early = "standstill" if finished - began < 0.999 * end.limit else "limit"
+    return {**found, "trigger": end.quantity if reached else early, "reached": reached, **watched}

@@ -8,7 +8,7 @@ import numpy as np
 from ..checks import real, whole
 from .chunks import descend
 from .stage import Part, Stage
-from .until import steps_within
+from .until import is_event, steps_within
 
 STEP_LIMIT = 10**15  # beyond it steps could no longer be told apart in float64 time
 factor = partial(real, least=0, most=1e6)  # of the learning rate, for one part of the network
@@ -37,6 +37,14 @@ class Stepwise:
     def stages(self, network):
         """One stage, in which everything moves."""
         return [Stage(None, self.until)]
+
+    def saves(self, stage):
+        """How many times a stage records; None if an event ends it, so that nobody knows."""
+        if is_event(stage.end):
+            return None
+        return (
+            1 + (self.steps if stage.name is None else steps_within(stage.end, self.learning_rate)) // self.save_every
+        )
 
     def longer(self, amount, end, first, switches):
         """The method of a run that stands at step `first` and goes on for `amount` steps, and the stages that are left."""
@@ -78,6 +86,7 @@ class Stepwise:
             record_first=leg.record,
             progress=note if leg.progress is not None else None,
             stop=reached if leg.stop is not None else None,
+            alike=self.batch_size is None,
             on_save=show if leg.on_save is not None else None,
         )
         return [_part(engine, history, lane, rates[lane], done) for lane in range(len(members))]

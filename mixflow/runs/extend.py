@@ -10,7 +10,7 @@ from ..jaxed import in_float64
 from ..methods.loop import follow
 from ..methods.stage import Leg, Member
 from ..progress import Progress
-from .train import finished, portion, watched
+from .train import finished, portion, room, watched
 
 if TYPE_CHECKING:
     from ..runs.run import Run
@@ -38,6 +38,7 @@ def extend(run: Run, steps: float, *, progress: Shown = False) -> Run:
     network, end = run.transformer, float(data.time[-1])
     first = int(data.step[-1]) if "step" in data.coords else None
     longer, stages = method.longer(steps, end, first, run.switches)
+    room([engine], longer, stages)
     member = Member(network=network, state=engine.resume(data))
     bar = Progress.of(progress, unit=method.extent[1])
     began = clock.perf_counter()

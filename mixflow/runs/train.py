@@ -33,6 +33,9 @@ if TYPE_CHECKING:
     from ..tasks import Task
     from ..types import Callable, Sequence, Shown
 
+FEW = 1000  # saves, which always fit
+MOST_BYTES = 4 * 2**30  # of all that a call records
+
 
 @in_float64
 def train(
@@ -68,6 +71,7 @@ def train(
     """
     network, method = checked(task, transformer, method)
     engine = choose(task, network, method, model)
+    room([engine], method, method.stages(network))
     if start is None:
         _announce([engine])
     bar = Progress.of(progress, unit=method.extent[1])
@@ -76,7 +80,11 @@ def train(
         outcome = _single(engine, network, method, begin(engine, network, start), bar, on_save)
     finally:
         bar.close()
-    return finished(engine, network, method, outcome, clock.perf_counter() - began)
+    run = finished(engine, network, method, outcome, clock.perf_counter() - began)
+    for switch in outcome.switches:
+        if not switch["reached"]:
+            warnings.warn(_missed(switch), stacklevel=3)
+    return run
 
 
 def checked(task, network, method):
@@ -99,6 +107,28 @@ def _announce(engines):
     said = {engine.network.limit(getattr(engine, "population", None)): None for engine in engines}
     for sentence in filter(None, said):
         warnings.warn(sentence, stacklevel=4)  # the caller of train, behind the door to float64
+
+
+def room(engines, method, stages):
+    """SpecError, before anything is computed, if what these runs record would not fit into memory."""
+    saves = len(engines) * sum(method.inner.saves(stage) or 0 for stage in stages)
+    each = sum(engines[0].save_bytes().values()) if saves > FEW else 0
+    if saves * each > MOST_BYTES:
+        name = "save_at" if method.flows else "save_every"
+        raise SpecError(
+            f"{saves} saves of {each} bytes are {saves * each / 2**30:.3g} GB, above {MOST_BYTES / 2**30:g} GB: save at most "
+            f"{MOST_BYTES // each // len(engines)} times in all ({name})."
+        )
+
+
+def _missed(switch):
+    """What to say of a stage whose event did not come."""
+    who = "the run" if switch["name"] is None else f"stage {switch['stage']} ({switch['name']})"
+    what = "stood still" if switch["trigger"] == "standstill" else "reached its limit"
+    return (
+        f"{who} {what} at t = {switch['end']:g}: {switch['quantity']} was {switch['value']:.6g} and was to reach "
+        f"{switch['threshold']:g}; choose another end."
+    )
 
 
 def _single(engine, network, method, state, bar, on_save=None):
@@ -195,6 +225,7 @@ def train_many(
         checked(task, network, method)
     method = method.shared_times()
     engines = [choose(task, network, method, model) for network in networks]
+    room(engines, method, method.stages(networks[0]))
     _announce(engines)
     bar = Progress.of(progress, unit="run")
     began = clock.perf_counter()

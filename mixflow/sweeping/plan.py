@@ -230,14 +230,7 @@ def _sizes(engine, output):
         raise SpecError(
             f"output.reductions has 'separation', which a {type(engine.network).__name__} does not offer: leave it out."
         )
-    if not output["series"]:
-        return {}
-    labels, found = engine.coordinates(), {}
-    for name, dims in engine.variables().items():
-        if dims == "time" or dims[0] == "time":
-            inside = () if dims == "time" else dims[1:]
-            found[name] = 8 * math.prod(len(labels.get(dim, " ")) for dim in inside)
-    return found
+    return engine.save_bytes() if output["series"] else {}
 
 
 def _label(settings, engine):

@@ -42,10 +42,11 @@ def distractors(task: Task, *, count: int = 1, kinds: int = 1) -> FiniteTask:
         raise SpecError(f"the task has a feature {min(taken)} already: distractors need names of their own.")
     tokens = [(name, sign) for name in new for sign in (1.0, -1.0)]
     number = math.comb(count + len(tokens) - 1, count)  # multisets
-    if number * len(listed.atoms) > ATOM_LIMIT:
+    atoms = number * len(listed.atoms)
+    if atoms > ATOM_LIMIT or atoms * (count + max(map(len, listed.atoms))) > TOKEN_LIMIT:
         raise SpecError(
-            f"count = {count} distractors of kinds = {kinds} give {number * len(listed.atoms)} atoms, above the limit of "
-            f"{ATOM_LIMIT}: take fewer."
+            f"count = {count} distractors of kinds = {kinds} give more than {ATOM_LIMIT} atoms, or more than {TOKEN_LIMIT} "
+            "tokens: take fewer."
         )
     added = [
         (added, _orders(added) / len(tokens) ** count)
