@@ -345,7 +345,7 @@ class Programs:
     def __init__(self, size):
         self.size = size
         self._kept = OrderedDict()
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()  # to build a program may take another one
 
     def get(self, key, build):
         """The program kept under `key`, built by `build()` if there is none. Equal keys must mean equal programs."""

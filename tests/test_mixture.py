@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import mixflow as mf
-from mixflow.engines.minibatch import Minibatches
+from mixflow.engines.minibatch import AHEAD, Minibatches
 from mixflow.jaxed import jax
 from mixflow.methods.until import steps_within
 from mixflow.tasks.floor import Samples
@@ -119,6 +119,25 @@ def test_minibatches_are_frequencies_of_a_new_draw_at_every_step():
     assert first[:, 0] == pytest.approx(p, abs=0.06)
     assert np.array_equal(first[:, 0], first[:, 1])  # one seed for all
     assert not np.array_equal(first, second)
+
+
+def test_minibatches_are_those_that_jax_draws_ahead_or_not():
+    p, seed, J, first = np.array([0.55, 0.3, 0.0, 0.15]), 2**40 + 3, jax(), 2 * AHEAD
+    batches = Minibatches(p, mf.Optimizer(kind="sgd", batch_size=5))
+    parameters = batches.parameters([mf.Transformer(seed=seed), mf.Transformer(seed=7), mf.Transformer(seed=seed)])
+
+    def of_jax(key, i):
+        atoms = J.random.categorical(J.random.fold_in(key, i), J.numpy.log(p), shape=(5,))
+        return J.numpy.bincount(atoms, length=len(p)) / 5
+
+    each = J.jit(J.vmap(J.vmap(of_jax, (0, None), -1), (None, 0)))
+    expected = each(J.numpy.stack([J.random.key(each) for each in (seed, 7, seed)]), np.arange(first, first + AHEAD))
+    ahead = batches.ahead(2, parameters)["weight"]
+    assert np.array_equal(ahead, expected)
+    assert np.array_equal(batches.weights(first + 9, parameters), ahead[9])
+    assert np.array_equal(batches.weights(0, parameters | {"weight": ahead[9]}), ahead[9])
+    alike = batches.ahead(2, batches.parameters([mf.Transformer(seed=7)] * 2))["weight"]
+    assert np.array_equal(alike, ahead[..., [1, 1]])
 
 
 def test_ends_of_stages():

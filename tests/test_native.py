@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -30,6 +31,11 @@ CASES = {
         mf.Transformer(width=8),
         mf.GradientDescent(0.002, momentum=0.5, weight_decay=1e-3, normalised=True),  # longer steps make rounding grow
     ),
+    "minibatches": (
+        MIXTURE,
+        mf.Transformer(width=8),
+        mf.Optimizer(kind="sgd", batch_size=4),
+    ),  # each lane draws its own
 }
 
 
@@ -39,7 +45,8 @@ def sides(name):
     engine = choose(task, network, method)
     rate = method.learning_rate * np.linspace(1, 2, engine.lanes)
     state = engine.stack([engine.start(network)] * engine.lanes)
-    return native.program(engine), jit(_record(engine)), state, engine.parameters([network] * engine.lanes, rate, rate)
+    networks = [replace(network, seed=seed) for seed in range(engine.lanes)]
+    return native.program(engine), jit(_record(engine)), state, engine.parameters(networks, rate, rate)
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -76,8 +83,6 @@ def test_what_cannot_be_translated_is_left_to_jax(monkeypatch):
     monkeypatch.setattr("mixflow.native.graph.LIMIT", 100)
     monkeypatch.setenv("MIXFLOW_CACHE", os.devnull)  # no cache: what is there was translated before
     assert native.program(engine) is None
-    drawn = choose(MIXTURE, mf.Transformer(width=8), mf.GradientDescent(batch_size=4))
-    assert native.program(drawn) is None
     assert native.program(choose(mf.Mixture(5), *CASES["gram"][1:])) is None
 
 

@@ -39,7 +39,7 @@ class Engine(ABC):
     name: str  # what `model=` calls it and a dataset records
     lanes = 1
     whole = True  # whether its loop is best compiled into one function (jaxed.jit)
-    straight = False  # whether `step` is arithmetic on arrays whose last axis is lanes, however many (native)
+    straight = False  # whether `step` is arithmetic on arrays whose last axis is lanes, given what it draws (native)
     vectors_only = False  # whether it is for tasks whose tokens are vectors of their own
 
     def __init__(self, task: Task, network: AnyNetwork, method: Method) -> None:
@@ -76,6 +76,10 @@ class Engine(ABC):
     @abstractmethod
     def step(self, i: Any, state: State, parameters: dict[str, Any]) -> State:
         """The state with lanes after step i; traced by JAX."""
+
+    def ahead(self, block: int, parameters: dict[str, Any]) -> dict[str, Any]:
+        """{name: (steps, …, lanes)}: what the steps of a block draw at random, to be given with the parameters; {}: nothing."""
+        return {}
 
     @abstractmethod
     def observe(self, state: State, parameters: dict[str, Any]) -> History:

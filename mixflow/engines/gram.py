@@ -74,8 +74,12 @@ class Gram(Engine):
 
     @property
     def straight(self):
-        """Whether a step is arithmetic alone: no draws, no function of the user's."""
-        return not self.own and self.batches.size is None
+        """Whether a step is arithmetic alone, given what it draws: no function of the user's."""
+        return not self.own
+
+    def ahead(self, block, parameters):
+        """The minibatches of a block of steps."""
+        return self.batches.ahead(block, parameters)
 
     @property
     def key(self):

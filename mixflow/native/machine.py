@@ -45,7 +45,9 @@ declare {V} @llvm.maximum.v{n}f64({V}, {V})
 declare {V} @llvm.minimum.v{n}f64({V}, {V})
 declare void @llvm.memcpy.p0.p0.i64(ptr, ptr, i64, i1)
 
-define void @record(ptr noalias %state, ptr noalias %parameters, ptr noalias %rows, i64 %saves, i64 %stride) {attributes} {{
+define void @record(
+  ptr noalias %state, ptr noalias %parameters, ptr noalias %drawn, ptr noalias %rows, i64 %saves, i64 %stride
+) {attributes} {{
 entry:
   %s = alloca {V}, i64 {numbers}, align 64
   %p = alloca {V}, i64 {given}, align 64
@@ -54,15 +56,19 @@ entry:
   br label %save
 save:
   %j = phi i64 [0, %entry], [%j.next, %saved]
+  %d.save = phi ptr [%drawn, %entry], [%d.saved, %saved]
   %any = icmp sgt i64 %stride, 0
   br i1 %any, label %step, label %saved
 step:
   %i = phi i64 [0, %save], [%i.next, %step]
+  %d = phi ptr [%d.save, %save], [%d.next, %step]
 {body}
   %i.next = add i64 %i, 1
+  %d.next = getelementptr i8, ptr %d, i64 {drawn_bytes}
   %on = icmp slt i64 %i.next, %stride
   br i1 %on, label %step, label %saved
 saved:
+  %d.saved = phi ptr [%d.save, %save], [%d.next, %step]
   %offset = mul i64 %j, {bytes}
   %row = getelementptr i8, ptr %rows, i64 %offset
   call void @llvm.memcpy.p0.p0.i64(ptr align 8 %row, ptr align 64 %s, i64 {bytes}, i1 false)
@@ -76,41 +82,41 @@ end:
 """
 
 
-def function(engine, one, state, parameters):
-    """The compiled record(state, parameters, rows, saves, stride) of an engine, pointers and counts; None if JAX must serve.
+def function(engine, one, *given):
+    """The compiled record(state, parameters, drawn, rows, saves, stride), pointers and counts; None if JAX must serve.
 
-    one                the engine with one lane
-    state, parameters  of one lane: their shapes
+    one    the engine with one lane
+    given  its state, its parameters, and what a step draws: their shapes
     """
     place = cache_directory() / "native" / f"{_name(engine)}.o"
     if (code := _kept(place)) is None:
         try:
-            code = _compiled(_written(one, state, parameters, engine.lanes))
+            code = _compiled(_text(*traced(one, *given), engine.lanes))
         except Untranslated:
             return None
         _keep(place, code)
     return _loaded(code)
 
 
-def _written(one, state, parameters, lanes):
-    """The program of `one.step`, in LLVM's language."""
+def traced(one, state, parameters, drawn):
+    """Graph of `one.step`, the numbers that replace the state, and how many numbers are parameters and drawn."""
     J, graph, places = jax(), Graph(), iter(range(sys.maxsize))
 
     def given(x):
         return np.array([graph.node("given", next(places)) for _ in range(np.size(x))], int).reshape(np.shape(x))
 
-    leaves, tree = J.tree.flatten((state, parameters))
-    arguments = [given(x) for x in leaves]
-    closed, shapes = J.make_jaxpr(lambda *leaves: one.step(None, *J.tree.unflatten(tree, leaves)), return_shape=True)(
-        *leaves
-    )
+    def step(state, parameters, drawn):
+        return one.step(None, state, parameters | drawn)
+
+    arguments = [given(x) for x in J.tree.leaves((state, parameters, drawn))]
+    closed, shapes = J.make_jaxpr(step, return_shape=True)(state, parameters, drawn)
     assert J.tree.structure(shapes) == J.tree.structure(state)
     found = graph.evaluate(closed, arguments)
     numbers = [number for array in found for number in array.ravel().tolist()]
-    return _text(graph, numbers, sum(map(np.size, leaves)) - len(numbers), lanes)
+    return graph, numbers, *(sum(map(np.size, J.tree.leaves(x))) for x in (parameters, drawn))
 
 
-def _text(graph, numbers, given, lanes):
+def _text(graph, numbers, given, drawn, lanes):
     """The program whose step replaces the first of the given numbers by `numbers`."""
     types = {"n": lanes, "V": f"<{lanes} x double>", "I": f"<{lanes} x i64>", "B": f"<{lanes} x i1>"}
     body = []
@@ -122,16 +128,18 @@ def _text(graph, numbers, given, lanes):
             return f"<{', '.join([f'double 0x{bits:016X}'] * lanes)}>"
         return f"<{', '.join([f'i64 {node[1]}'] * lanes)}>" if node[0] == "int" else f"%v{number}"
 
-    def pointer(place):
-        base, at = ("%s", place) if place < len(numbers) else ("%p", place - len(numbers))
-        return f"getelementptr {types['V']}, ptr {base}, i64 {at}"
+    parts = ("%s", len(numbers), 64), ("%p", given, 64), ("%d", drawn, 8)  # where they begin, how many, how aligned
+    places = [(base, at, aligned) for base, many, aligned in parts for at in range(many)]
 
-    for number in _ordered(graph, numbers):
+    def pointer(place):
+        return f"getelementptr {types['V']}, ptr {places[place][0]}, i64 {places[place][1]}"
+
+    for number in ordered(graph, numbers):
         operation, *operands = graph.nodes[number]
         if operation == "given":
             body += [
                 f"%a{number} = {pointer(operands[0])}",
-                f"%v{number} = load {types['V']}, ptr %a{number}, align 64",
+                f"%v{number} = load {types['V']}, ptr %a{number}, align {places[operands[0]][2]}",
             ]
             continue
         if operation == "add" and graph.kind(number) == "int":
@@ -145,11 +153,12 @@ def _text(graph, numbers, given, lanes):
         "bytes": 8 * lanes * len(numbers),
         "given": given,
         "given_bytes": 8 * lanes * given,
+        "drawn_bytes": 8 * lanes * drawn,
     }
     return PROGRAM.format(body="\n".join(f"  {line}" for line in body), attributes=attributes, **sizes, **types)
 
 
-def _ordered(graph, numbers):
+def ordered(graph, numbers):
     """All that is needed for `numbers`, each after what it needs, and near its first reader."""
     seen, order, waiting = set(), [], [(number, False) for number in reversed(numbers)]
     while waiting:
@@ -200,7 +209,7 @@ def _loaded(code):
     engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), _machine())
     engine.add_object_file(llvm.ObjectFileRef.from_data(code))
     engine.finalize_object()
-    record = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * 3, *[ctypes.c_int64] * 2)(
+    record = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * 4, *[ctypes.c_int64] * 2)(
         engine.get_function_address("record")
     )
     record.engine = engine
