@@ -132,6 +132,21 @@ def test_many_classes_need_no_list_of_atoms():
     assert np.all(np.diff(field.loss(run.states)) < 0)
 
 
+def test_gates_to_spare_let_several_K_share_a_program_and_change_no_digit():
+    fields = {K: symmetric_field(Mixture(K), MEAN_FIELD) for K in (2, 3, 4)}
+    shapes = [
+        {name: np.shape(x) for name, x in prepare(field.field, field.y0).steps[0].items()} for field in fields.values()
+    ]
+    assert shapes[0] == shapes[1] == shapes[2]
+    exact = dataclasses.replace(fields[2], spare=None)
+    runs = [flow(field, field.y0, GradientFlow(until=300.0, save_at=5)) for field in (fields[2], exact)]
+    assert runs[0].gates == runs[1].gates
+    assert [e[1:] for e in runs[0].events] == [e[1:] for e in runs[1].events]
+    assert len(runs[0].events) == 3
+    np.testing.assert_allclose(runs[0].states, runs[1].states, rtol=0, atol=1e-13)
+    assert runs[0].surface_error == pytest.approx(runs[1].surface_error, abs=1e-13)
+
+
 # --- the field ------------------------------------------------------------------------------------------------------------
 
 

@@ -14,6 +14,7 @@ A gate with r > 0 pushes its own neuron off and can slide; a gate with r < 0 pus
 """
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property, lru_cache, partial
 
@@ -42,6 +43,7 @@ class GatedField:
     y0         the start
     gate_names g pairs (head, atom)
     attention  what W_K and W_Q are (`gram_families.Attention`), or None where scores are trained directly
+    spare      None, or spare(constants) -> constants with spare gates, and the number of all (`filippov.Field`)
     """
 
     surface: object
@@ -51,6 +53,7 @@ class GatedField:
     y0: np.ndarray
     gate_names: tuple
     attention: Attention | None
+    spare: Callable | None = None
 
     @cached_property
     @in_float64
@@ -76,6 +79,7 @@ class GatedField:
             y0=self.y0,
             evaluate=evaluate,
             checks=self.checks if "G_K" in self.shapes else None,
+            spare=None if self.spare is None else self.spare(self.constants),
         )
 
     @property

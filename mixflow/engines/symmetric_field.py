@@ -1,6 +1,6 @@
 """The gated field of the mean-field transformer for any K, with every option: carried heads in two sectors (§4, §7)."""
 
-from functools import lru_cache
+from functools import lru_cache, partial
 
 import numpy as np
 
@@ -15,9 +15,9 @@ from .orbits import HALVES, QUERIES, Orbits, halves, one_class
 def symmetric_field(task, transformer, *, train_w=True, train_attention=True):
     """The gated field of the carried heads on a uniform `Mixture`; by the mirror, z_-(y, n) = z_+(−y, K−1−n).
 
-    Gates of a head: first (y = +, n) for n = 0..K−1, then (y = −, K−1−n) in the same order, where n counts the + signs among the
-    K−1 other signals; where the ReLU comes before the pooling, one for each orbit of queries that is not empty. A linear network
-    has one gate that is always on.
+    Gates: (y = +, n) and (y = −, K−1−n), which the mirror exchanges, for n = 0..K−1, where n counts the + signs among the K−1
+    other signals; of each, one for every carried head and, where the ReLU comes before the pooling, for every orbit of queries
+    that is not empty. A linear network has one gate that is always on.
     """
     if not getattr(task, "uniform", False):
         raise SpecError(
@@ -26,18 +26,13 @@ def symmetric_field(task, transformer, *, train_w=True, train_attention=True):
     if not transformer.mean_field:
         raise SpecError(f"width = {transformer.width}: the symmetric model needs width=math.inf; use model='gram'.")
     K, orbits, state = task.classes, Orbits.of(transformer), Orbits.of(transformer).start(transformer)
-    label, positive = types(K)
-    there = _there(orbits, positive, K)
-    copies = orbits.copies
+    known, copies = _types(K, K, orbits), orbits.copies
+    there = _there(orbits, known["positive"], K)
     mixed = np.array([[1.0, -1.0], [-1.0, 1.0]]) if orbits.tied and not orbits.mirror else np.eye(orbits.carried)
-    constants = {
-        "label": label,
-        "positive": positive,
+    constants = known | {
         "classes": float(K),
-        "kept": np.flatnonzero(there),  # which neurons are gates, and the gate of each; what does not ask has weight 0
-        "place": np.where(there, np.cumsum(there).reshape(there.shape) - 1, 0),
+        **(_which(there) if orbits.readout.before else {}),
         "bias": float(transformer.bias),
-        "weight": binomial(K) / len(orbits.labels),
         # A number that stands for many entries moves by the mean of their derivatives (`Symmetric.gradient`).
         "metric_w": np.kron(mixed, np.eye(2)) / (K * copies["w"]) * train_w,
         "rate": transformer.score_rate(None) * train_attention / copies["A"] * np.array([1.0, 1.0 / max(K - 1, 1)]),
@@ -59,30 +54,58 @@ def symmetric_field(task, transformer, *, train_w=True, train_attention=True):
         y0=np.concatenate([np.ravel(state[name]) for name in order]),
         gate_names=_gates(orbits, there, transformer.head_names),
         attention=Attention.of(transformer, one_class()),
+        # Which gates there are depends on K where each query has its own: these have a program for every K.
+        spare=None if orbits.readout.before else partial(_spare, K, orbits),
     )
 
 
-def types(K):
-    """Label and count of other + signs of the 2K types, in the order of gates."""
-    both = list(halves(np.arange(K, dtype=float), K))
-    return np.repeat([float(y) for y, _ in both], K), np.concatenate([p for _, p in both])
+def _types(K, room, orbits):
+    """Constants of 2K types and what fills them up to 2·room: label, count of other + signs, weight of a pair, which are real."""
+    n, real = np.minimum(np.arange(room, dtype=float), K - 1), np.arange(room) < K
+    both = list(halves(n, K))
+    return {
+        "label": np.tile([float(y) for y, _ in both], room),
+        "positive": np.stack([p for _, p in both], axis=-1).ravel(),
+        "weight": np.append(binomial(K), np.zeros(room - K)) / len(orbits.labels),
+        "real": np.repeat(real, 2 * orbits.carried).astype(float),
+    }
+
+
+def _spare(K, orbits, constants):
+    """The constants with types that fill a room up, and the gates of all."""
+    more = _types(K, _room(K), orbits)
+    return constants | more, 1 if orbits.readout.linear else len(more["real"])
+
+
+def _room(K):
+    """Rows for K pairs of types: flows of as much room share a program, and spare rows cost less than compiling another.
+
+    >>> [_room(K) for K in (1, 2, 5, 20, 100)]
+    [4, 4, 32, 32, 128]
+    """
+    return max(4, 32 * (K > 4), 1 << (K - 1).bit_length())
 
 
 def _there(orbits, positive, K):
-    """(heads, query, 2K) which neurons there are."""
+    """(2K, heads, query) which neurons there are."""
     if not orbits.readout.before:
-        return np.ones((orbits.carried, 1, 2 * K), bool)
+        return np.ones((2 * K, orbits.carried, 1), bool)
     each = [np.broadcast_to(many, 2 * K) > 0 for many in orbits.asks(positive, K)]
-    return np.broadcast_to(each, (orbits.carried, 4, 2 * K))
+    return np.broadcast_to(np.stack(each, axis=-1)[:, None], (2 * K, orbits.carried, 4))
+
+
+def _which(there):
+    """Which neurons are gates, and the gate of each; what does not ask has weight 0."""
+    return {"kept": np.flatnonzero(there), "place": np.where(there, np.cumsum(there).reshape(there.shape) - 1, 0)}
 
 
 def _gates(orbits, there, heads):
     """The gates' names."""
     if orbits.readout.linear:
         return (("linear", "linear"),)
-    K, names = there.shape[-1] // 2, []
-    for h, q, i in np.argwhere(there):
-        atom = f"y=+ n={i}" if i < K else f"y=- n={2 * K - 1 - i}"
+    K, names = len(there) // 2, []
+    for i, h, q in np.argwhere(there):
+        atom = f"y=- n={K - 1 - i // 2}" if i % 2 else f"y=+ n={i // 2}"
         names.append((heads[h], f"{atom} · {QUERIES[q]}" if orbits.readout.before else atom))
     return tuple(names)
 
@@ -102,8 +125,9 @@ def _functions(orbits, loss):
         return orbits.neurons(xp, c["label"], c["positive"], c["classes"], w, A, bias, xp.exp)
 
     def surface(xp, c, parts):
-        z = xp.concatenate([x for head in neurons(xp, c, parts) for x in head], axis=-1)
-        return z[..., c["kept"]] if orbits.readout.before else z
+        z = xp.stack([x for head in neurons(xp, c, parts) for x in head], axis=-1)
+        z = z.reshape(*z.shape[:-2], -1)
+        return z[..., c["kept"]] if orbits.readout.before else z * c["real"]
 
     def always(xp, c, parts):
         return xp.ones((*parts["A"].shape[: -3 - (orbits.carried > 1)], 1))
@@ -112,10 +136,10 @@ def _functions(orbits, loss):
         if orbits.readout.linear:
             on = neurons(xp, c, parts)
         else:
-            on = on[..., c["place"]] if orbits.readout.before else on.reshape(*on.shape[:-1], orbits.carried, 1, -1)
-            on = [[on[..., h, q, :] for q in range(on.shape[-2])] for h in range(orbits.carried)]
-        seen, K = orbits.pooled(on, c["positive"], c["classes"]), c["positive"].shape[0] // 2
-        both = [[each[..., :K] for each in seen], [each[..., K:] for each in seen]]
+            on = on[..., c["place"]] if orbits.readout.before else on.reshape(*on.shape[:-1], -1, orbits.carried, 1)
+            on = [[on[..., h, q] for q in range(on.shape[-1])] for h in range(orbits.carried)]
+        pairs = [x.reshape(*x.shape[:-1], -1, 2) for x in orbits.pooled(on, c["positive"], c["classes"])]
+        both = [[x[..., half] for x in pairs] for half in range(2)]
         F = orbits.answer(both, parts["offset"][..., None] if "offset" in parts else 0.0)
         cost = [losses.cost(loss, y, f, xp) * c["weight"] for y, f in zip(HALVES, F)]
         return xp.sum(sum(cost), axis=-1)

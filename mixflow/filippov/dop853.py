@@ -29,6 +29,8 @@ from .dop853_program import (
 )
 from .field import Evaluation, padded
 
+OF_GATES = ("gates", "side", "slack", "z")  # what has an entry for each gate
+
 __all__ = ["SHARE_SLACK", "SMALLEST", "STEPS", "Z_SAMPLES", "Mode", "Steps", "advance", "first_size", "locate", "look"]
 
 
@@ -167,17 +169,23 @@ def _call(field, kind, y, gates, chosen, *, path=None, **given):
     Handing an array to the device and back costs more than an evaluation, so all numbers go and come in one.
     """
     index, real = padded(tuple(int(i) for i in chosen))
-    shape = len(y), field.n_gates, len(index)
+    constants, gates_and_spare = field.steps
+    shape = len(y), gates_and_spare, len(index)
     count = {SEEK: 0, LOOK: 1, ADVANCE: _count(len(chosen))}[kind]
     asked = {"again": 1, "kind": kind, "count": count, "rtol": 1.0, "atol": 1.0, "y": y, "gates": gates, **given}
     at = places(*shape)
     flat = np.zeros(at["r"].stop)
-    for name, value in asked.items():
-        flat[at[name]] = value
+    for name, value in asked.items():  # gates to spare stay on side 0, where nothing ends a mode
+        flat[at[name]][: field.n_gates if name in OF_GATES else None] = value
     path = _no_path(len(y)) if path is None else path
-    path, flat = program(field.surface, field.evaluate)(field.constants, path, flat, index, real)
+    path, flat = program(field.surface, field.evaluate)(constants, path, flat, index, real)
     flat, layout = np.asarray(flat), layout_of(*shape)
-    return path, lambda name: flat[at[name]].reshape(layout[name])
+
+    def found(name):
+        part = flat[at[name]].reshape(layout[name])
+        return part[..., : field.n_gates] if name in OF_GATES else part
+
+    return path, found
 
 
 @lru_cache(maxsize=64)

@@ -59,6 +59,8 @@ class Field:
                semi-definite) knows a cheaper way than the derived one; index (s,) are the chosen gates, padded, and
                real (s,) is 1.0 where an entry is not padding
     checks     None, or checks(states (k, size)) -> {name: number}, what a certificate adds: drifts of conserved quantities
+    spare      None, or for a field with `evaluate` a pair: constants with which it has gates to spare after its own, whose z is 0
+               and which move nothing, and the number of all. Fields of as many share a program of the solver
 
     Functions that JAX can trace are compiled; plain NumPy functions work too, about a hundred times slower, with rates of
     z by differences (accurate to about 1e-11). Time is not an argument: make it a component of y with velocity 1.
@@ -81,6 +83,7 @@ class Field:
     y0: Any = None
     evaluate: Callable | None = None
     checks: Callable | None = None
+    spare: tuple | None = None
 
     def __post_init__(self):
         names = listed("gates", self.gates, 'a name for each surface, for example gates=("grip",)')
@@ -111,6 +114,7 @@ class Prepared(NamedTuple):
 
     gradient   whether N is symmetric and semi-definite, so that dz/dt at an event is unique
     traced     whether JAX sees the functions themselves and can differentiate them
+    steps      constants and number of gates of the program that makes steps: those above, or with gates to spare
     """
 
     surface: Callable
@@ -119,6 +123,7 @@ class Prepared(NamedTuple):
     n_gates: int
     gradient: bool
     traced: bool
+    steps: tuple
 
 
 def prepare(field, y):
@@ -128,10 +133,14 @@ def prepare(field, y):
     jax = configured()
     if field.evaluate is not None:
         constants = jax.tree.map(jax.numpy.asarray, field.constants)
-        return Prepared(field.surface, field.evaluate, constants, field.n_gates, True, True)
+        steps = (constants, field.n_gates)
+        if field.spare is not None:
+            steps = jax.tree.map(jax.numpy.asarray, field.spare[0]), field.spare[1]
+        return Prepared(field.surface, field.evaluate, constants, field.n_gates, True, True, steps)
     surface, evaluate, constants, seen = _functions(field, len(y))
     _check(field, np.array(y, float), seen)
-    return Prepared(surface, evaluate, constants, field.n_gates, False, surface is field.surface)
+    g = field.n_gates
+    return Prepared(surface, evaluate, constants, g, False, surface is field.surface, (constants, g))
 
 
 @lru_cache(maxsize=64)
