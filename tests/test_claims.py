@@ -157,6 +157,11 @@ OTHER = {
     "images": (mf.Mnist(samples=8, test_samples=8, images=4), mf.Transformer(width=4), FEW),
     "noisy tokens": (mf.variants.NoisyMixture(sigma=0.3, samples=8, test_samples=8), mf.Transformer(width=4), FEW),
     "regression": (mf.variants.regression(2, values=(-1.0, 1.0)), mf.Transformer(width=4), FEW),
+    "another loss": (
+        mf.Mixture(2, loss="exponential"),
+        mf.Transformer(),
+        mf.GradientDescent(steps=2000, save_every=20),
+    ),
     "Adam": (mf.Mixture(2), mf.Transformer(width=4), mf.Optimizer(kind="adam", steps=20)),
 }
 
@@ -166,8 +171,11 @@ def test_check_judges_every_kind_of_run(kind):
     found = {each.name: each for each in check(mf.train(*OTHER[kind]))}
     assert found["certificate"].verdict == ("holds" if kind == "three stages of flow" else "does not apply")
     # Adam conserves nothing, and is not blamed for it; of tokens that are all different, the watched directions are not enough.
-    listed = kind in ("three stages of flow", "regression")
+    listed = kind in ("three stages of flow", "regression", "another loss")
     assert found["conserved"].verdict == ("holds" if listed else "does not apply")
+    if kind == "another loss":  # its neurons switch off sooner; its features are separated all the same
+        assert found["neurons-align"].verdict == found["one-over-t"].verdict == "does not apply"
+        assert found["features-separate"].verdict == "holds"
 
 
 def test_check_of_an_interrupted_flow():

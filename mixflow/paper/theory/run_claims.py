@@ -183,13 +183,14 @@ CLAIMS = {
 
 
 # What a claim needs of a run beyond the paper's network; a run without it is told so, claim by claim.
-ATOMS, DESCENT, LOGISTIC = (
+ATOMS, DESCENT, LABELS, LOGISTIC = (
     "the features are listed",
     "it is trained by plain descent or flow",
     "the labels are +1 and -1",
+    "the loss is logistic",
 )
 NEEDS = {
-    "features-separate": (ATOMS, LOGISTIC),
+    "features-separate": (ATOMS, LABELS),
     "critical-drives": (ATOMS, DESCENT, LOGISTIC),
     "neurons-align": (ATOMS, DESCENT, LOGISTIC),
     "one-over-t": (DESCENT, LOGISTIC),
@@ -224,8 +225,11 @@ def check(run):
     task, method = run.task, run.spec["method"]
     population = None if task.unlisted else task.population()
     missing = [] if population is not None or "A_sector" in run.dataset else [ATOMS]
-    if population is not None and population.loss in ("squared", "softmax"):
-        missing.append(LOGISTIC)
+    loss = getattr(
+        task if population is None else population, "loss", "logistic"
+    )  # of tokens that are vectors it always is
+    missing += [LABELS] if loss in ("squared", "softmax") else []
+    missing += [LOGISTIC] if loss != "logistic" else []
     inner = method.get("method", method)
     rules = any(inner.get(name) for name in ("normalised", "momentum", "weight_decay"))
     if inner["rule"] != "sgd" if inner["kind"] == "optimizer" else rules:
