@@ -18,7 +18,7 @@ STAMP := $(VENV)/.installed
 # The tested versions for this Python; for one that has no set of its own, the default set.
 CONSTRAINTS := $(or $(wildcard constraints-$(shell $(PYTHON) -c 'import sys; print("%d.%d" % sys.version_info[:2])' 2>/dev/null).txt),constraints.txt)
 DECISIVE := tests/test_exactness.py tests/test_lanes.py tests/test_flow.py tests/test_filippov.py tests/test_guest.py \
-  tests/test_train.py tests/test_sweep.py
+  tests/test_flow_method.py tests/test_train.py tests/test_sweep.py tests/test_sweep_folder.py
 
 .PHONY: reproduce test decisive firefox attack mutants docs lint install constraints clean
 .DEFAULT_GOAL := test
