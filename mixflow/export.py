@@ -190,5 +190,5 @@ def _no_module(run):
     """Why MODULE is not the network of a run, or None."""
     if run.task.population().loss == "softmax":
         return "loss = 'softmax' has one head for each class"
-    changed = [name for name in run.transformer.options() if name != "tie_values"]
+    changed = run.transformer.altered
     return f"the network has {', '.join(changed)}" if changed else None

@@ -43,8 +43,8 @@ class Span(OnTokens):
             return "every weight has no gradient flow, only the reduction has; leave model out"
         if getattr(method.inner, "batch_size", None) is not None:
             return "it trains on the full batch; leave out batch_size"
-        if changed := {name for name in network.options() if name != "tie_values"}:
-            return f"it has the paper's network only, without {', '.join(sorted(changed))}"
+        if network.altered:
+            return f"it has the paper's network only, without {', '.join(network.altered)}"
         return None
 
     @classmethod

@@ -66,6 +66,7 @@ class Network(ABC):
         return object.__new__(cls)
 
     mean_field = False
+    altered = ("answer",)  # what makes it another network than the paper's
     no_closure = "its answer is a function of its own weights, not of inner products between features alone"
     attention_weights = ()  # names among `start` that the attention stage of a staged run trains
     frozen_weights = ()  # names among `start` that are never trained

@@ -56,9 +56,10 @@ class ReadOutNetwork(Network):
         """What the attention stage of a staged run trains."""
         return self.transformer.attention_weights
 
-    def options(self):
-        """What differs from the paper's network."""
-        return {**self.transformer.options(), "answer": _named(self.read_out)}
+    @property
+    def altered(self):
+        """What makes it another network than the paper's."""
+        return [*self.transformer.altered, "answer"]
 
     def limit(self, task=None):
         """What infinite width does to its attention."""

@@ -161,6 +161,11 @@ class Transformer(Spec, section="transformer", kind="transformer"):
         return {name: getattr(self, name) for name, default in plain.items() if getattr(self, name) != default}
 
     @property
+    def altered(self) -> list[str]:
+        """The options by which it is another network than the paper's, which may tie its values."""
+        return sorted(set(self.options()) - {"tie_values"})
+
+    @property
     def direct(self) -> bool:
         """Whether the scores themselves are trained: by choice, or in the infinite-width limit of scaled standard scores."""
         return self.attention == "direct" or self._random_limit

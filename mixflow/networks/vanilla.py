@@ -46,6 +46,7 @@ class Vanilla(Spec, section="transformer", kind="vanilla"):
     seed: int = setting(0, seed)
 
     mean_field = False
+    altered = ("vanilla",)  # what makes it another network than the paper's
     no_closure = (
         "its layers, embedding and norms feed each other, so training does not close on inner products of features"
     )

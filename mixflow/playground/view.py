@@ -74,11 +74,7 @@ def view(run: Run, shown: Sequence[str] = SHOWN) -> View:
 
 
 def _objection(run):
-    spec = run.spec["transformer"]
-    changed = (
-        sorted(set(run.transformer.options()) - {"tie_values"}) if spec["kind"] == "transformer" else [spec["kind"]]
-    )
-    if changed:
+    if changed := run.transformer.altered:
         return f"the run trained another network ({', '.join(changed)})"
     population = None if run.task.unlisted else run.task.population()
     if population is not None and population.loss in ("squared", "softmax"):

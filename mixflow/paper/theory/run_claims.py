@@ -215,9 +215,7 @@ def decide(name, data, task, transformer, missing=()):
 
 def check(run):
     """All claims about a run, and its certificate if it is a flow."""
-    kind = run.spec["transformer"]["kind"]
-    changed = sorted(set(run.transformer.options()) - {"tie_values"}) if kind == "transformer" else [kind]
-    if changed:
+    if changed := run.transformer.altered:
         raise mf.SpecError(
             f"the run trained another network ({', '.join(changed)}): expected the paper's, which the claims are about; see "
             "run.stages."
