@@ -11,6 +11,7 @@ from which each sample picks its own: more arithmetic than sample by sample, but
 samples of 3 tokens, width 64, CPU time of a step with 100 / 200 images per digit: 1.9 / 5.2 ms, sample by sample 11 / 12 ms.
 """
 
+import itertools
 import math
 
 import numpy as np
@@ -158,27 +159,31 @@ class Span(OnTokens):
 
 
 def preactivation(Y, sizes, index, sign, bias):
-    """z_h of every sample, (2, n), from Y (Σ sizes, P), index and sign (L, n): softmax over keys, average over queries."""
+    """z_h of every sample, (2, n), from Y (Σ sizes, P), index and sign (L, n): softmax over keys, average over queries.
+
+    The scores of all pairs of positions lie in one row for each head, from which every sample picks its own at once.
+    """
     J = jax()
-    jnp, L = J.numpy, len(sizes)
-    ends = np.cumsum(sizes)
-    place = [slice(end - size, end) for end, size in zip(ends, sizes)]
+    jnp, L, starts = J.numpy, len(sizes), np.cumsum([0, *sizes])
+    place = [slice(*ends) for ends in itertools.pairwise(starts)]
+    pairs = list(itertools.product(range(L), repeat=2))  # key, query
+    lengths = [sizes[k] if k == q else sizes[k] * sizes[q] for k, q in pairs]
 
-    def one(h):
-        K, Q, u = _head(Y, h)
+    def scores(h):
+        K, Q, _ = _head(Y, h)
+        of_one = jnp.sum(K * Q, axis=1)
+        blocks = [of_one[place[k]] if k == q else (K[place[k]] @ Q[place[q]].T).ravel() for k, q in pairs]
+        return jnp.concatenate(blocks)
 
-        def score(k, q):  # (n,) of the token at position k as key, at position q as query
-            if k == q:
-                own = jnp.sum(K[place[k]] * Q[place[k]], axis=1)[index[k]]
-            else:
-                own = (K[place[k]] @ Q[place[q]].T)[index[k], index[q]]
-            return sign[k] * sign[q] * own
+    def pick(x, which):  # (2, …) of rows (2, all)
+        return x.at[:, which].get(mode="promise_in_bounds")
 
-        S = jnp.stack([jnp.stack([score(k, q) for q in range(L)]) for k in range(L)])  # (key, query, n)
-        mass = J.nn.softmax(S, axis=0).sum(axis=1) / L  # (key, n) attention each key receives
-        return bias + sum(mass[k] * sign[k] * u[place[k]][index[k]] for k in range(L))
-
-    return jnp.stack([one(h) for h in range(HEADS)])
+    within = [index[k] if k == q else index[k] * sizes[q] + index[q] for k, q in pairs]
+    which = jnp.stack(within).reshape(L, L, -1) + np.cumsum([0, *lengths[:-1]]).reshape(L, L, 1)
+    S = sign[:, None] * sign * pick(jnp.stack([scores(h) for h in range(HEADS)]), which)  # (head, key, query, n)
+    mass = J.nn.softmax(S, axis=1).sum(axis=2) / L  # (head, key, n) attention each key receives
+    values = pick(Y[:, -HEADS:].T, index + starts[:-1, None])
+    return bias + jnp.sum(mass * sign * values, axis=1)
 
 
 def _head(Y, h):

@@ -48,7 +48,7 @@ CONFIG = {
     "bias": Setting(0.5, "as in the other experiments"),
     "until": Setting(650.0, "long enough for the loss to fall like 1/t"),
     "ends": Setting([300.0, 500.0, 500.0], "durations of the three stages"),
-    "spacing": Setting(4.0, "time between saves; what is timed is located between them"),
+    "spacing": Setting(10.0, "time between saves; what is timed is located between them"),
     "choice_seeds": Setting([0, 1], "of each ω tried", full=[0, 1, 2, 3]),
     "seeds": Setting(list(range(FEWEST)), "each has its own split, samples and initial weights", full=list(range(30))),
     "staged_seeds": Setting([0, 1], "of three-stage training", full=list(range(FEWEST))),
@@ -68,11 +68,11 @@ def run(settings, progress):
     task = mf.Mnist(digits=tuple(settings["digits"]), **{name: settings[name] for name in names})
     aside = replace(task, held_out="validation")
     tried = {
-        (omega, seed): (aside, omega, seed, None) for omega in settings["omegas"] for seed in settings["choice_seeds"]
+        (omega, seed): (aside, omega, seed, "end") for omega in settings["omegas"] for seed in settings["choice_seeds"]
     }
     first = settings["seeds"][0]
-    rest = {("curve", n): (replace(aside, images=n), None, first, None) for n in settings["curve"]}
-    rest |= {("pair", *pair): (replace(aside, digits=tuple(pair)), None, first, None) for pair in settings["pairs"]}
+    rest = {("curve", n): (replace(aside, images=n), None, first, "end") for n in settings["curve"]}
+    rest |= {("pair", *pair): (replace(aside, digits=tuple(pair)), None, first, "end") for pair in settings["pairs"]}
     rest |= {("simultaneous", seed): (task, None, seed, None) for seed in settings["seeds"]}
     rest |= {("three-stage", seed): (task, None, seed, "staged") for seed in settings["staged_seeds"]}
     rest |= {("centred", seed): (replace(task, centre=True), None, seed, None) for seed in settings["centred_seeds"]}
@@ -102,13 +102,17 @@ def run(settings, progress):
 
 
 def _trained(settings, jobs, note):
-    """{name: Run} of {name: (task, ω, seed, None, "staged" or "halved")}, one run in each core."""
+    """{name: Run} of {name: (task, ω, seed, how)}, one run in each core.
+
+    how  None, "staged", or "end" and "halved" (of the learning rate), of which the end alone is looked at
+    """
     rate, done = settings["learning_rate"], []
 
     def one(name):
         task, omega, seed, how = jobs[name]
         eta = rate / 2 if how == "halved" else rate
-        descent = mf.GradientDescent(eta, round(settings["until"] / eta), max(1, round(settings["spacing"] / eta)))
+        spacing = settings["until" if how in ("end", "halved") else "spacing"]
+        descent = mf.GradientDescent(eta, round(settings["until"] / eta), max(1, round(spacing / eta)))
         method = mf.ThreeStage(descent, *settings["ends"]) if how == "staged" else descent
         network = mf.Transformer(width=settings["width"], omega=omega, bias=settings["bias"], seed=seed)
         found = mf.train(replace(task, seed=seed), network, method)
