@@ -189,7 +189,7 @@ def test_robustness_runs_when_asked_for_or_with_everything(tmp_path, monkeypatch
     monkeypatch.setattr("mixflow.paper.report.reproduce.NAMES", tuple(order))
     monkeypatch.setattr("mixflow.paper.report.reproduce.perform", note)
     with pytest.raises(RuntimeError) if not there else pytest.MonkeyPatch.context():
-        main(["reproduce", *words, "--out", str(tmp_path)])
+        main(["reproduce", *words, "--workers", "1", "--out", str(tmp_path)])
     assert (ran == ["robustness"]) == there
 
 

@@ -25,6 +25,14 @@ def flags():
             {"metavar": "DIR", "help": "folder with the official MNIST files (default: the embedded subset)"},
         ),
         (["--out"], {"metavar": "DIR", "default": "results", "help": "folder of the report"}),
+        (
+            ["--workers"],
+            {
+                "metavar": "N",
+                "type": int,
+                "help": "experiments at a time (default: one for each core, if that is worth it)",
+            },
+        ),
         *JSON,
     ]
 
@@ -33,12 +41,14 @@ def run(options):
     from ..extras import needs
 
     needs("report")
+    from ..ctrl_c import work_begins
     from ..paper.report.reproduce import one_name, reproduce
     from ..paper.report.words import outcome
 
     changed = {"mnist": {"source": options.mnist}} if options.mnist else {}
     only = [one_name(name) for name in options.only or ()]
-    report = reproduce(options.out, only=only, full=options.full, changed=changed)
+    work_begins()  # finished experiments are kept
+    report = reproduce(options.out, only=only, full=options.full, changed=changed, workers=options.workers)
     print(json.dumps(report, allow_nan=False) if options.json else outcome(report, options.out))
     return DONE if report["ok"] else FAILED
 

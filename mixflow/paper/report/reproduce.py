@@ -1,5 +1,6 @@
 """Run the experiments, or take those already finished, and write the report."""
 
+import contextlib
 import datetime
 import json
 import pathlib
@@ -15,44 +16,57 @@ from .criteria import moved
 from .elements import elements
 from .records import code_version, perform, stored
 from .render import render, seconds
+from .side_by_side import processes, side_by_side
 
 REPORT_VERSION = 2
 
 
-def reproduce(folder="results", *, only=(), full=False, changed=None, stream=None):
+def reproduce(folder="results", *, only=(), full=False, changed=None, workers=1, stream=None):
     """Run what is asked for and write the report into `folder`; returns its content.
 
     only     names, or Python files with an EXPERIMENT; by default everything if `full`, and what is not `OPTIONAL` if not
     changed  {experiment: {setting: value}} in place of the quick or full values
+    workers  how many experiments run at a time, each in a process of its own, if that is worth it; None: one for each core
 
     Experiments finished before in this folder, with the same settings and code, are not run again and are part of the
     report as well, asked for or not.
     """
-    folder = make_folder(folder)
+    folder, stream = make_folder(folder), sys.stderr if stream is None else stream
     wanted = [experiment(name) for name in only or NAMES if only or full or name not in OPTIONAL]
     known = {each.name: each for each in [*map(experiment, NAMES), *wanted]}
     settings = {name: {**each.settings(full), **(changed or {}).get(name, {})} for name, each in known.items()}
     kept = {name: stored(folder, each, settings[name]) for name, each in known.items()}
     kept = {name: record for name, record in kept.items() if record}
-    watch = Watch([each for each in wanted if each.name not in kept], full, sys.stderr if stream is None else stream)
-    ran = []
     for each in wanted:
         if each.name in kept:
-            watch.note(f"{each.name}: finished before, not run again")
-            continue
-        watch.begin(each)
-        try:
-            kept[each.name] = perform(folder, each, settings[each.name], full=full, progress=watch)
-        except KeyboardInterrupt:
-            raise mf.Interrupted(
-                f"interrupted in {each.name}; {len(kept)} finished experiments are kept, the same command goes on "
-                "from there."
-            ) from None
-        ran.append(each.name)
-        watch.end(each, kept[each.name])
-    report = _report([kept[name] for name in known if name in kept], full, ran)
+            stream.write(f"{each.name}: finished before, not run again\n")
+    jobs = [(each, settings[each.name]) for each in wanted if each.name not in kept]
+    guesses = [each.seconds[full] for each, _ in jobs]
+    many = processes(workers, guesses)
+    watch = Watch([each for each, _ in jobs], full, stream, many or 1)
+    ran = set()
+    try:
+        found = side_by_side(folder, jobs, many, full=full) if many else _in_turn(folder, jobs, watch, full=full)
+        with contextlib.closing(found):
+            for name, record in found:
+                kept[name] = record
+                ran.add(name)
+                watch.end(name, record)
+    except KeyboardInterrupt:
+        where = f" in {watch.now}" if watch.now else ""
+        raise mf.Interrupted(
+            f"interrupted{where}; {len(kept)} finished experiments are kept, the same command goes on from there."
+        ) from None
+    report = _report([kept[name] for name in known if name in kept], full, [name for name in known if name in ran])
     write_report(folder, report)
     return report
+
+
+def _in_turn(folder, jobs, watch, *, full):
+    """(name, record) of every job (experiment, settings), one after the other."""
+    for each, settings in jobs:
+        watch.begin(each)
+        yield each.name, perform(folder, each, settings, full=full, progress=watch)
 
 
 def _report(records, full, ran):
@@ -178,12 +192,14 @@ class Watch:
     """Progress over all experiments on stderr: which one, how long still. Guesses start from each experiment's own estimate
     and are corrected by how fast the finished ones went."""
 
-    def __init__(self, experiments, full, stream):
+    def __init__(self, experiments, full, stream, at_a_time=1):
         self.guess = {each.name: each.seconds[1 if full else 0] for each in experiments}
         self.stream, self.total = stream, len(experiments)
         self.began = self.started = clock.perf_counter()
         self.done, self.number, self.now, self.last = 0.0, 0, None, 0.0
-        self.live = stream.isatty()
+        self.live, self.at_a_time = stream.isatty(), at_a_time
+        if at_a_time > 1:
+            self.note(f"{self.total} experiments, {at_a_time} at a time: about {seconds(self.left())}")
 
     def begin(self, each):
         self.number, self.now, self.started = self.number + 1, each.name, clock.perf_counter()
@@ -199,17 +215,20 @@ class Watch:
             self.stream.write(f"\r{text:<78}")
             self.stream.flush()
 
-    def end(self, each, record):
-        self.done += self.guess[each.name]
+    def end(self, name, record):
+        self.done += self.guess[name]
         self.now = None
         held = "all checks hold" if record["ok"] else "A CHECK FAILED"
-        self.note(f"[{self.number}/{self.total}] {each.name}: {held}, {record['seconds']:.1f} s")
+        if self.at_a_time > 1:
+            self.number += 1
+        left = f", about {seconds(self.left())} left" if self.at_a_time > 1 and self.number < self.total else ""
+        self.note(f"[{self.number}/{self.total}] {name}: {held}, {record['seconds']:.1f} s{left}")
 
     def left(self):
         """Seconds: what the estimates say is left, times how slow the machine has been so far."""
         elapsed = clock.perf_counter() - self.began
         inside = clock.perf_counter() - self.started if self.now else 0.0
-        pace = (elapsed - inside) / self.done if self.done else 1.0
+        pace = (elapsed - inside) / self.done if self.done else 1.0 / self.at_a_time
         return max(pace * (sum(self.guess.values()) - self.done) - inside, 1.0)
 
     def note(self, text):
