@@ -20,6 +20,7 @@ from mixflow.playground.frames import decode, encode
 from mixflow.playground.presets import PRESETS
 from mixflow.playground.recipes import METHODS, TASKS
 from mixflow.playground.requests import Request
+from mixflow.playground.server import listen
 
 QUICK = {"steps": 400}
 LONG = {"steps": 500_000, "learning_rate": 0.001}  # some seconds of work
@@ -256,6 +257,12 @@ def test_divergence_is_shown_with_what_there_is(server):
 
 
 # starting and stopping -----------------------------------------------------------------------------------------------
+
+
+def test_a_frame_does_not_wait_for_the_one_before():
+    """The protocol must be named: only then does asyncio turn Nagle's delay off."""
+    with listen(0) as ours:
+        assert ours.proto == socket.IPPROTO_TCP
 
 
 def test_a_busy_port_is_named_and_the_next_offered(server):

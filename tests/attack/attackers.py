@@ -17,6 +17,7 @@ from unittest import mock
 import forged
 import page
 import processes
+import sockets
 from hypothesis import strategies as st
 from values import NEARLY, anything, made, scalars
 
@@ -261,6 +262,6 @@ def everyone(folder):
             "run file": functools.partial(run_file, path=folder / "victim.nc", content=whole),
             "sealed file": functools.partial(sealed_file, path=folder / "victim.nc"),
             "page request": page.request,
-            "page message": page.message,
+            "page message": functools.partial(page.message, served=sockets.Served(folder)),
         }
     )

@@ -1,6 +1,8 @@
 """`make attack`: every attacker for as long as is asked, on every core; the counts now and then, and at the end.
 
-    python tests/attack/long.py --minutes 60
+    python tests/attack/long.py --minutes 60 --record docs/trust.md
+
+The counts go into the file, between its two lines MARKS, if everything was answered.
 
 Each attacker gets its share of the goals, whatever the time allowed; when they are reached it goes on in the same shares.
 A failure is printed with the attack that caused it, smallest first as Hypothesis finds it, and the exit code is 1; so it is if a
@@ -24,11 +26,41 @@ from multiprocessing.connection import wait
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 
-GOALS = {
-    "specification": 100_000, "table": 10_000, "toml file": 10_000, "command line": 10_000, "run file": 5_000,
-    "sealed file": 2_000, "forged run": 500, "sweep": 5_000, "sweep folder": 1_000, "report": 1_000,
-    "page request": 5_000, "page message": 20_000, "kill": 200, "Ctrl-C": 100,
-}  # fmt: skip
+# attacker: (goal, what it is, what must be true)
+ATTACKS = {
+    "specification": (
+        100_000,
+        "constructors and functions of `mf.variants`",
+        "what is made comes back from its own JSON",
+    ),
+    "table": (10_000, "tables of specifications, as a file holds them", "made, or one sentence"),
+    "toml file": (10_000, "files that are TOML, nearly, or bytes", "made, or one sentence"),
+    "command line": (10_000, "words for `mixflow`", "exit code 0, 1 or 2, and one line with 2"),
+    "run file": (5_000, "a run's bytes changed, cut, repeated", "refused; read where nothing was changed after all"),
+    "sealed file": (2_000, "other bytes under a right checksum", "all refused"),
+    "forged run": (500, "a run that somebody else wrote, right checksum and all", "read through, or refused"),
+    "sweep": (5_000, "descriptions of sweeps", "planned, or one sentence"),
+    "sweep folder": (1_000, "a sweep's file that somebody else wrote", "read through, or refused"),
+    "report": (1_000, "a report that somebody else wrote", "verified or refused, never believed"),
+    "page request": (5_000, "requests with the token and without", "nobody inside without it"),
+    "page message": (
+        20_000,
+        "frames on a real socket: nearly right, broken, half, of strangers",
+        "one sentence or a closed connection; the next question is answered; the server says nothing else and stays below 2 GB",
+    ),
+    "kill": (
+        200,
+        "-9 while files and batches are written",
+        "nothing lost that was said to be written, everything there is whole",
+    ),
+    "Ctrl-C": (
+        100,
+        "half while the program starts, half at work",
+        "exit code 130, no traceback, a run if there is a file",
+    ),
+}
+GOALS = {name: goal for name, (goal, _, _) in ATTACKS.items()}
+MARKS = "<!-- the counts of make attack: begin -->", "<!-- the counts of make attack: end -->"
 ROUNDS = 100  # batches of each attacker to its goal
 FEWEST = 5  # attacks in a batch: its first is the simplest of all, always the same
 HANGS = 300  # seconds in which nothing returned
@@ -135,7 +167,9 @@ def main():
     parser.add_argument("--minutes", type=float, default=60)
     parser.add_argument("--processes", type=int, default=os.cpu_count())
     parser.add_argument("--seed", type=int, default=int(time.time()) % 10**6)
+    parser.add_argument("--record", type=pathlib.Path, help="a file whose table of counts is replaced")
     options = parser.parse_args()
+    began = time.monotonic()
     counts, failures, most = gathered(options.seed, options.minutes, options.processes)
     print(f"{'attack':16} {'made':>9} {'refused':>9} {'goal':>9}   seed {options.seed}")
     for name, goal in GOALS.items():
@@ -147,7 +181,29 @@ def main():
     for text in dict.fromkeys(failures):
         print(f"\n{text}")
     print(f"{len(failures)} not answered by a result or one sentence")
+    if options.record and not failures:
+        minutes = (time.monotonic() - began) / 60
+        how = f"{minutes:.0f} minutes, {options.processes} processes, seed {options.seed}"
+        record(
+            options.record, table(counts), f"{how}; largest memory of a process {most:,} MB; everything was answered."
+        )
     return 1 if failures else 0
+
+
+def table(counts):
+    """The counts in Markdown."""
+    lines = ["| attack | tried | a result | one sentence | what must be true |", "|---|---|---|---|---|"]
+    for name, (_, what, true) in ATTACKS.items():
+        made, refused = (counts[name, verdict] for verdict in VERDICTS)
+        lines.append(f"| {name}: {what} | {made + refused:,} | {made:,} | {refused:,} | {true} |")
+    return "\n".join(lines)
+
+
+def record(path, *parts):
+    """Put parts of text between the two lines MARKS of a file."""
+    before, _, rest = path.read_text().partition(MARKS[0])
+    after = rest.partition(MARKS[1])[2]
+    path.write_text("\n\n".join([f"{before}{MARKS[0]}", *parts, f"{MARKS[1]}{after}"]))
 
 
 if __name__ == "__main__":

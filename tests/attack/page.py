@@ -2,16 +2,15 @@
 
 import asyncio
 import json
-from types import SimpleNamespace
 
+import sockets
 from hypothesis import strategies as st
 
-from mixflow.playground import jobs, server
+from mixflow.playground import server
 from mixflow.playground.controls import CONTROLS
-from mixflow.playground.frames import decode
 from mixflow.playground.guard import Guard
 
-PORT, TOKEN = 8765, "the-token-of-the-attack"
+PORT, TOKEN = 8765, sockets.TOKEN
 OWN = {b"host": f"127.0.0.1:{PORT}".encode(), b"origin": f"http://127.0.0.1:{PORT}".encode()}
 SENTENCE = 500  # characters
 
@@ -65,36 +64,98 @@ SHAPED = st.fixed_dictionaries(
 )
 
 
-def message(data):
-    """A message on the socket: a JSON object of nearly the right shape, any JSON, or text."""
-    text = data.draw(st.one_of(SHAPED.map(json.dumps), JSON.map(json.dumps), st.text(max_size=40)))
-    frames = asyncio.run(_said(text))
-    assert frames
-    for header, _ in frames:
+BROKEN = {
+    "opcode": lambda text, size: sockets.frame(3 + size % 5, text),
+    "control opcode": lambda text, size: sockets.frame(11 + size % 5, text),
+    "reserved bits": lambda text, size: sockets.frame(sockets.TEXT, text, reserved=1 + size % 7),
+    "no mask": lambda text, size: sockets.frame(sockets.TEXT, text, masked=False),
+    "huge length": lambda text, size: sockets.frame(sockets.TEXT, text, length=2 ** (17 + size % 47)),
+    "long message": lambda text, size: sockets.frame(sockets.TEXT, b"[" * (server.MESSAGE_BYTES + 1 + size)),
+    "not UTF-8": lambda text, size: sockets.frame(sockets.TEXT, text + b"\xff"),
+    "half a character": lambda text, size: sockets.frame(sockets.TEXT, text + b"\xe2\x82"),
+    "long control": lambda text, size: sockets.frame(sockets.PING, bytes(126)),
+    "control in parts": lambda text, size: sockets.frame(sockets.PING, text[:9], final=False),
+    "no beginning": lambda text, size: sockets.frame(0, text),
+    "two beginnings": lambda text, size: sockets.frame(sockets.TEXT, text, final=False) + sockets.frame(sockets.TEXT),
+    "close code": lambda text, size: sockets.frame(sockets.CLOSE, bytes([0, size % 256])),
+    "half a close code": lambda text, size: sockets.frame(sockets.CLOSE, b"x"),
+    "close": lambda text, size: sockets.frame(sockets.CLOSE),
+}
+ASKED = 2**31 - 1  # the id of the question after an attack, whose answer is known
+QUESTION = sockets.frame(sockets.TEXT, json.dumps({"type": "?", "id": ASKED}).encode())
+TEXTS = st.one_of(SHAPED.map(json.dumps), JSON.map(json.dumps), st.text(max_size=40))
+
+
+def message(data, served):
+    """A frame on a real socket: nearly right, any JSON, text, binary, in parts; broken, half, or of one without the token.
+
+    Whatever it was, the server answers the next question, on this connection or, where it has closed it, on a new one.
+    """
+    text = data.draw(TEXTS).encode("utf-8", "surrogatepass")
+    how = data.draw(st.sampled_from(["whole"] * 8 + ["parts", "binary", "ping", "half", "stranger", *BROKEN]))
+    size = data.draw(st.integers(0, 300))
+    if how == "stranger":
+        verdict = _stranger(data, served.port)
+    elif how == "half":
+        served.visit().send(sockets.frame(sockets.TEXT, text)[: 1 + size % (len(text) + 6)])
+        served.leave()
+        verdict = "refused"
+    elif how in BROKEN:
+        served.visit().send(BROKEN[how](text, size))
+        verdict = _closed(served)
+    else:
+        verdict = _answered(served.visit(), how, text, size)
+    served.visit().send(QUESTION)
+    _sentences(served.page.headers(ASKED))
+    served.check()
+    return verdict
+
+
+def _answered(page, how, text, size):
+    """What is said to a frame that a browser could send."""
+    cut = size % (len(text) + 1)
+    parts = sockets.frame(sockets.TEXT, text[:cut], final=False) + sockets.frame(0, text[cut:])
+    ping = sockets.frame(sockets.PING, text[:125])
+    plain = {"parts": parts, "binary": sockets.frame(sockets.BINARY, text), "ping": ping}
+    page.send(plain.get(how, sockets.frame(sockets.TEXT, text)) + QUESTION)
+    found = page.headers(ASKED)
+    _sentences(found)
+    return "refused" if any(header["kind"] == "refused" for header in found) else "made"
+
+
+def _sentences(found):
+    """Fail unless every answer is that a run is accepted, or one sentence; `accepted` may come a moment later than asked."""
+    for header in found:
         assert header["kind"] in ("accepted", "refused"), header
-        if header["kind"] == "refused":
-            assert "\n" not in header["message"], header
-            assert 0 < len(header["message"]) <= SENTENCE, header
-    return "made" if frames[-1][0]["kind"] == "accepted" else "refused"
+        assert header["kind"] == "accepted" or 0 < len(header["message"]) <= SENTENCE, header
+        assert "\n" not in header.get("message", ""), header
 
 
-async def _said(text):
-    """The server's frames to a page that sends this; nobody works on the runs."""
-    sent = []
-
-    async def send_bytes(frame):
-        sent.append(decode(frame))
-
-    workers, jobs.WORKERS = jobs.WORKERS, 0
+def _closed(served):
+    """The server closes a connection with a broken frame; what it says before are sentences."""
     try:
-        line = jobs.Jobs(asyncio.get_running_loop())
-    finally:
-        jobs.WORKERS = workers
-    socket = SimpleNamespace(app=SimpleNamespace(state=SimpleNamespace(jobs=line)), send_bytes=send_bytes)
-    visitor = server._Visitor(socket)
-    await visitor.handle(text)
-    for _ in range(3):  # what was accepted says so in a task of its own
-        await asyncio.sleep(0)
-    cancelled = not sent  # a cancel has no answer
-    visitor.close()
-    return [({"kind": "accepted"}, {})] if cancelled else sent
+        _sentences(served.page.headers(ASKED))
+    except sockets.Closed:
+        served.leave()
+        return "refused"
+    raise AssertionError("a broken frame was answered")
+
+
+def _stranger(data, port):
+    """A handshake without the token, from elsewhere, or broken: refused."""
+    rough = st.text(st.characters(min_codepoint=33, max_codepoint=126), max_size=20)
+    wrong = {
+        "Cookie": st.none() | st.just(f"mixflow-{port}={sockets.TOKEN[:-1]}") | rough,
+        "Origin": st.none() | st.just("http://127.0.0.1:1") | rough,
+        "Host": st.just("example.org") | rough,
+        "Sec-WebSocket-Version": st.just("12"),
+        "Sec-WebSocket-Key": st.none() | st.just("x"),
+    }
+    name = data.draw(st.sampled_from(sorted(wrong)))
+    page = sockets.Page(port, **{name: data.draw(wrong[name])})
+    status, body = page.status, page.file.read(page.body)
+    page.close()
+    assert status in (400, 403, 426), status
+    assert len(body) < SENTENCE
+    assert b"Traceback" not in body
+    return "refused"
