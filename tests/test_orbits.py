@@ -78,13 +78,15 @@ def test_types_are_measured_like_their_atoms(loss, options):
     atoms, types = (
         {name: x for name, (_, x) in engine.measure(history, network, listed).items()} for listed in (True, False)
     )
-    np.testing.assert_allclose(types["loss"], atoms["loss"], rtol=1e-12)
-    population = mf.Mixture(K).population()
+    for name in ("loss", "loss_easy", "loss_hard", "accuracy"):
+        np.testing.assert_allclose(types[name], atoms[name], rtol=1e-12)
+    population, hard = mf.Mixture(K).population(), engine.coordinates(False)["hard"][1]
     for a, (tokens, y) in enumerate(zip(population.atoms, population.labels)):
         own, signs = tokens[0][0].replace("c", "v"), dict(tokens)
         others = [s for name, s in tokens[1:] if name != own]
         place = (0 if y > 0 else K) + others.count(1.0)
         assert types["margin"][0, place] == pytest.approx(atoms["margin"][0, a])
+        assert hard[place] == population.hard[a]
         if "activate" not in options:
             np.testing.assert_allclose(types["z"][0, :, place], atoms["z"][0, :, a])
             continue
