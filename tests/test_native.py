@@ -16,6 +16,7 @@ from mixflow.jaxed import jit
 from mixflow.methods.chunks import _record
 from mixflow.native import machine
 from mixflow.native.graph import Graph, Untranslated
+from mixflow.native.text import Traced, Writer
 
 MIXTURE = mf.Mixture()
 EVERYTHING = mf.Transformer(
@@ -28,7 +29,7 @@ CASES = {
     "options": (MIXTURE, EVERYTHING, mf.GradientDescent()),
     "rules": (
         MIXTURE,
-        mf.Transformer(width=8),
+        mf.Transformer(width=8, value_neurons=4, value_scale=0.4, shared_keys=True),
         mf.GradientDescent(0.002, momentum=0.5, weight_decay=1e-3, normalised=True),  # longer steps make rounding grow
     ),
     "minibatches": (
@@ -72,6 +73,17 @@ def test_nothing_is_computed_twice_or_for_nothing():
     assert graph.apply("add", x, graph.apply("mul", y, graph.constant(-1.0))) == graph.apply("sub", x, y)
     assert graph.value(graph.apply("mul", graph.constant(3.0), graph.constant(4.0))) == 12.0
     assert graph.apply("select", graph.constant(True), x, y) == y
+
+
+@pytest.mark.parametrize(("second", "after"), [("y", [12.0, 12.0]), ("x", [8.0, 8.0])])
+def test_a_number_at_two_places_is_stored_in_every_step_where_both_are_read(second, after):
+    graph = Graph()
+    given = {"x": graph.node("given", 0), "y": graph.node("given", 1)}
+    both = [graph.apply("add", given["x"], given[second])] * 2
+    record = machine._loaded(machine._compiled(Writer(Traced(graph, both, [0, 0], 0, 0), 1).text()))
+    state, rows = np.array([1.0, 2.0]), np.empty(2)
+    record(state.ctypes.data, rows.ctypes.data, rows.ctypes.data, rows.ctypes.data, 1, 3)
+    assert state.tolist() == rows.tolist() == after
 
 
 def test_what_cannot_be_translated_is_left_to_jax(monkeypatch):

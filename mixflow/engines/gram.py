@@ -19,7 +19,7 @@ from .gram_field import gram_field
 from .gram_own import own_gradient
 from .gram_rule import Rule, gram_of
 from .gram_update import Algebra, inverse_length
-from .lanes import LANES, product, stages, transpose
+from .lanes import LANES, mirrors, product, stages, transpose
 from .minibatch import Minibatches
 from .series import resumed, series
 
@@ -164,7 +164,7 @@ class Gram(Engine):
     def step(self, i, state, parameters):
         """One step of gradient descent, exactly (`gram_rule`)."""
         stage = stages(parameters["probability"], self.lanes)
-        algebra, weight = Algebra(product, transpose, stage), self.batches.weights(i, parameters)
+        algebra, weight = Algebra(product, transpose, stage, mirrors(self.lanes)), self.batches.weights(i, parameters)
         g_w, g, g_others = self.gradient(stage, state, parameters, weight)
         rate_w, rate_A = parameters["rate_w"], parameters["rate_A"]
         if self.rule.normalises:
@@ -173,17 +173,20 @@ class Gram(Engine):
         new = {}
         for name, slope in g_others.items():
             new |= self.rule.directly(name, state, rate_w[: slope.shape[-1]] * slope, parameters)
-        h, h_w = stage(lambda rate, g: rate * g, rate_A, g), [rate_w * each for each in g_w]
         if self.values is None:
-            h_w = jax().numpy.stack([self._by_gram(each, parameters) for each in h_w])
+            h_w = jax().numpy.stack([self._by_gram(rate_w * each, parameters) for each in g_w])
             new |= self.rule.directly("w", state, h_w, parameters)
         else:
-            new |= self.rule.products(
-                self.values, state, (jax().numpy.stack(h_w), parameters["value_neurons"]), parameters, algebra
-            )
+            slopes = jax().numpy.stack(g_w), parameters["value_neurons"]
+            new |= self.rule.products(self.values, state, slopes, parameters, algebra, rate_w)
         if self.attention is None:
-            return new | self.rule.directly("A", state, self._both_by_gram(h, parameters, stage), parameters)
-        return new | self.rule.products(self.attention, state, h, parameters, algebra)
+            h = self._both_by_gram(rate_A * g, parameters, stage)
+            return new | self.rule.directly("A", state, h, parameters)
+        if self.rule.normalises:
+            return new | self.rule.products(self.attention, state, g, parameters, algebra, rate_A)
+        return new | self.rule.products(
+            self.attention, state, stage(lambda rate, g: rate * g, rate_A, g), parameters, algebra
+        )
 
     def _by_gram(self, x, parameters):
         """Γ x of a vector over features (F, lanes)."""

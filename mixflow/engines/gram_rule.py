@@ -39,10 +39,8 @@ class Rule:
             found |= {"rate_w": np.ones_like(score_rate), "rate_A": score_rate}
         if self.remembers or self.decays:
             found |= {"step_w": np.array(eta_w), "step_A": np.array(eta_A)}
-        numbers = {name: self.names.get(name, 0.0) for name in ("momentum", "weight_decay")}
-        if self.remembers or self.decays:
-            found |= {name: np.full_like(score_rate, value) for name, value in numbers.items()}
-        return found
+        numbers = {name: value for name, value in self.names.items() if name in ("momentum", "weight_decay")}
+        return found | {name: np.full_like(score_rate, value) for name, value in numbers.items()}
 
     def velocities(self, names, families, state):
         """What a state that stands still remembers: a velocity for each of the names, a memory for each family of products."""
@@ -56,24 +54,31 @@ class Rule:
         x, n = state[name], h.shape[-1]
         if not (self.remembers or self.decays):
             return {name: x - h}
-        eta, decay = parameters["step_A" if name == "A" else "step_w"][:n], parameters["weight_decay"][:n]
+        eta = parameters["step_A" if name == "A" else "step_w"][:n]
         if not self.remembers:
-            return {name: (1 - eta * decay) * x - h}
-        v = parameters["momentum"][:n] * state[f"{name}_velocity"] + h + decay * x
+            return {name: (1 - eta * parameters["weight_decay"][:n]) * x - h}
+        v = parameters["momentum"][:n] * state[f"{name}_velocity"] + h
+        v = v + parameters["weight_decay"][:n] * x if self.decays else v
         return {name: x - eta * v, f"{name}_velocity": v}
 
-    def products(self, family, state, h, parameters, algebra):
-        """The blocks of a family of products, and their memory, after a step; h has the slopes times their rates."""
+    def products(self, family, state, h, parameters, algebra, scale=None):
+        """The blocks of a family of products, and their memory, after a step.
+
+        h has the slopes times their rates, or without them where the rates are given as `scale`: the length of a gradient
+        takes the same products of S and slopes, and they are computed once
+        """
         S, X = family.blocks(state), family.turns(h, gram_of(parameters), algebra)
-        if not (self.remembers or self.decays):
-            return family.state(descend(S, X, algebra))
         lanes = S[0, 0].shape[-1]
-        eta, decay, momentum = (_fit(parameters[name], lanes) for name in (family.step, "weight_decay", "momentum"))
+        scale = None if scale is None else _fit(scale, lanes)
+        if not (self.remembers or self.decays):
+            return family.state(descend(S, X, algebra, scale=scale))
+        eta = _fit(parameters[family.step], lanes)
+        decay = _fit(parameters["weight_decay"], lanes) if self.decays else None
         if not self.remembers:
-            return family.state(descend(S, X, algebra, shrink=1 - eta * decay))
+            return family.state(descend(S, X, algebra, shrink=1 - eta * decay, scale=scale))
         sizes = [S[i, i].shape[0] for i in range(1 + max(j for _, j in S))]
-        memory = family.recall(state[family.memory])
-        S, memory = remember(joined(S, sizes, algebra), memory, X, sizes, algebra, momentum, decay, eta)
+        memory, momentum = family.recall(state[family.memory]), _fit(parameters["momentum"], lanes)
+        S, memory = remember(joined(S, sizes, algebra), memory, X, sizes, algebra, momentum, decay, eta, scale)
         return family.state(parted(S, sizes)) | {family.memory: family.keep(memory)}
 
 

@@ -20,12 +20,22 @@ def at_once(f, *arrays):
     return f(*arrays)
 
 
+def as_is(X):
+    """X."""
+    return X
+
+
 class Algebra(NamedTuple):
-    """Matrix product and transpose in the layout of some arrays; `stage(f, *arrays)` computes f once (`lanes.stages`)."""
+    """Matrix product and transpose in the layout of some arrays.
+
+    stage   stage(f, *arrays) computes f once (`lanes.stages`)
+    mirror  of a symmetric matrix one triangle need be computed (`lanes.mirrors`)
+    """
 
     product: Callable
     transpose: Callable
     stage: Callable = at_once
+    mirror: Callable = as_is
 
     def turned(self, entry):
         """The matrix of an entry (array, whether it is stored transposed)."""
@@ -46,19 +56,21 @@ class Algebra(NamedTuple):
         return self.stage(total, *arrays, *(entry[0] for pair in pairs for entry in pair))
 
 
-def descend(S, X, algebra, shrink=None):
-    """The blocks of S after a step; `shrink` is c, 1 if not given."""
+def descend(S, X, algebra, shrink=None, scale=None):
+    """The blocks of S after a step; `shrink` is c, 1 if not given; `scale` is a factor of X that X does not have in it yet."""
     parts, Y, T = sorted({i for i, _ in S}), _turned(S, X, algebra), algebra.transpose
+    if scale is not None:
+        X, Y = _scaled(X, scale), {pair: scale * block for pair, block in Y.items()}
 
     def moved(S, Y, Y_turned):
         return S - (Y + T(Y_turned)) if shrink is None else shrink**2 * S - shrink * (Y + T(Y_turned))
 
-    return {
-        (i, j): algebra.summed(
-            [((Y[k, i], True), X[k, j]) for k in parts if (k, j) in X], moved, S[i, j], Y[i, j], Y[j, i]
-        )
-        for i, j in S
-    }
+    def block(i, j):
+        pairs = [((Y[k, i], True), X[k, j]) for k in parts if (k, j) in X]
+        found = algebra.summed(pairs, moved, S[i, j], Y[i, j], Y[j, i])
+        return algebra.mirror(found) if i == j else found
+
+    return {pair: block(*pair) for pair in S}
 
 
 def slope(S, X, algebra):
@@ -69,40 +81,50 @@ def slope(S, X, algebra):
 
 def _turned(S, X, algebra):
     """Y = S X by blocks."""
-    parts = sorted({i for i, _ in S})
+    parts, S = sorted({i for i, _ in S}), {(i, j): algebra.mirror(x) if i == j else x for (i, j), x in S.items()}
     return {
         (i, j): algebra.summed([(_entry(S, i, k), X[k, j]) for k in parts if (k, j) in X]) for i in parts for j in parts
     }
 
 
-def remember(S, memory, X, sizes, algebra, momentum, weight_decay, eta):
+def _scaled(X, scale):
+    return {pair: (scale * block, flipped) for pair, (block, flipped) in X.items()}
+
+
+def remember(S, memory, X, sizes, algebra, momentum, weight_decay, eta, scale=None):
     """S, and the memory (M, V) of the velocities v of B, after a step of the heavy ball v ← β v + B (X + λ I), B ← B − η v.
 
-    M = Bᵀv, V = vᵀv and S are whole matrices, since all their blocks are full; X is given by blocks of these sizes.
+    M = Bᵀv, V = vᵀv and S are whole matrices, since all their blocks are full; X is given by blocks of these sizes. With
+    X̂ = X + λ I and N = β M + S X̂, the new velocity with the old weights: V ← β (β V + Mᵀ X̂) + X̂ᵀ N. λ is None where it is 0.
     """
-    T, stage, (M, V) = algebra.transpose, algebra.stage, memory
-    pairs, arrays = list(X), [entry[0] for entry in X.values()]
+    T, stage, S, (M, V) = algebra.transpose, algebra.stage, algebra.mirror(S), memory
+    pairs, flips = list(X), [flipped for _, flipped in X.values()]
     ends = [sum(sizes[:i]) for i in range(len(sizes) + 1)]
 
-    def turned(L, decay, *arrays):
-        """L (X + λ I)."""
-        given = {pair: algebra.turned((x, X[pair][1])) for pair, x in zip(pairs, arrays, strict=True)}
+    def by_blocks(L, *blocks):
+        """L X."""
+        given = {pair: algebra.turned((x, flipped)) for pair, x, flipped in zip(pairs, blocks, flips, strict=True)}
         columns = [
             sum(algebra.product(L[:, ends[k] : ends[k + 1]], x) for (k, i), x in given.items() if i == j)
             for j in range(len(sizes))
         ]
-        return jax().numpy.concatenate(columns, axis=1) + decay * L
+        return jax().numpy.concatenate(columns, axis=1)
 
-    def velocity(V, Z, XY, momentum):
-        return momentum**2 * V + momentum * (Z + T(Z)) + XY
+    def turned(L, X, factor=None):
+        """L X̂."""
+        found = stage(by_blocks, L, *(block for block, _ in X.values()))
+        found = found if factor is None else factor * found
+        return found if weight_decay is None else found + weight_decay * L
 
-    def moved(S, M, V, eta):
-        return S - eta * (M + T(M)) + eta**2 * V
+    def velocity(V, Z, XN, momentum):
+        return momentum * (momentum * V + Z) + T(XN)
 
-    Y, Z = stage(turned, S, weight_decay, *arrays), stage(turned, T(M), weight_decay, *arrays)
-    V = stage(velocity, V, Z, stage(turned, T(Y), weight_decay, *arrays), momentum)
-    M = stage(lambda M, Y, momentum: momentum * M + Y, M, Y, momentum)  # the new velocity with the old weights
-    return stage(moved, S, M, V, eta), stage(lambda M, V, eta: jax().numpy.stack([M - eta * V, V]), M, V, eta)
+    Y, X = turned(S, X, scale), X if scale is None else _scaled(X, scale)
+    N = stage(lambda M, Y, momentum: momentum * M + Y, M, Y, momentum)
+    V = algebra.mirror(stage(velocity, algebra.mirror(V), turned(T(M), X), turned(T(N), X), momentum))
+    M = stage(lambda N, V, eta: N - eta * V, N, V, eta)
+    S = algebra.mirror(stage(lambda S, N, M, eta: S - eta * (N + T(M)), S, N, M, eta))
+    return S, jax().numpy.stack([M, V])
 
 
 def squared_length(S, H, X, algebra):

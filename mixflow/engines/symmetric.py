@@ -14,7 +14,7 @@ from .base import Engine, besides, remembered
 from .gram_families import Attention, Values
 from .gram_rule import Rule
 from .gram_update import Algebra, inverse_length
-from .lanes import LANES, exp, product, stages, transpose
+from .lanes import LANES, exp, mirrors, product, stages, transpose
 from .orbits import QUERIES, Orbits, halves, one_class
 from .series import series
 
@@ -189,7 +189,7 @@ class Symmetric(Engine):
         step was right.
         """
         stage = stages(parameters["weight"], self.lanes)
-        g, algebra = self.gradient(state, parameters), Algebra(product, transpose, stage)
+        g, algebra = self.gradient(state, parameters), Algebra(product, transpose, stage, mirrors(self.lanes))
         rate_w, rate_A = parameters["rate_w"][: self.lanes], parameters["rate_A"]
         if self.rule.normalises:
             scale = inverse_length(self._squared_length(state, parameters, g, algebra))

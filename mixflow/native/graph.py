@@ -47,6 +47,10 @@ class Graph:
             self.nodes.append(node)
         return self._numbers[node]
 
+    def found(self, *node):
+        """The number of a node that may be there, or None."""
+        return self._numbers.get(node)
+
     def constant(self, x):
         """The number of a Python value."""
         if isinstance(x, (bool, np.bool_)):
