@@ -86,7 +86,7 @@ def test_a_number_at_two_places_is_stored_in_every_step_where_both_are_read(seco
     assert state.tolist() == rows.tolist() == after
 
 
-def test_what_cannot_be_translated_is_left_to_jax(monkeypatch):
+def test_what_cannot_be_translated_is_left_to_jax(tmp_path, monkeypatch):
     from mixflow.jaxed import jax
 
     with pytest.raises(Untranslated, match="sin"):
@@ -96,6 +96,10 @@ def test_what_cannot_be_translated_is_left_to_jax(monkeypatch):
     monkeypatch.setenv("MIXFLOW_CACHE", os.devnull)  # no cache: what is there was translated before
     assert native.program(engine) is None
     assert native.program(choose(mf.Mixture(5), *CASES["gram"][1:])) is None
+    monkeypatch.setenv("MIXFLOW_CACHE", str(tmp_path))
+    assert native.program(engine) is None
+    monkeypatch.delattr(machine, "traced")  # what was found out once is not asked again
+    assert native.program(engine) is None
 
 
 def test_only_ones_own_untouched_files_are_believed(tmp_path, monkeypatch):

@@ -11,7 +11,9 @@ import numpy as np
 from ..jaxed import jax
 from .lanes import exp, transpose
 
-UNROLL = 24  # atoms up to which sums are written out (K ≤ 3); beyond, a matrix product compiles faster
+UNROLL = (
+    200  # atoms up to which sums are written out (K ≤ 5), without the pairs that do not occur; beyond, a matrix product
+)
 
 
 class Tables:

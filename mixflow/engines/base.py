@@ -57,8 +57,8 @@ class Engine(ABC):
 
     def work(self) -> float:
         """Rough arithmetic of one step of all lanes, in units of the K = 2 mixture; for planning only."""
-        atoms, types = self.task.population().count.shape
-        return atoms * types**2 / 288
+        types = (self.task.population().count > 0).sum(axis=1)  # of each atom: pairs that do not occur cost nothing
+        return float(np.sum(types**2)) / 72
 
     @property
     @abstractmethod

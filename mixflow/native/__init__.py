@@ -12,7 +12,7 @@ import sys
 
 import numpy as np
 
-WORK = 8.0  # of a step, in units of the K = 2 mixture (`Engine.work`); K = 3 has 6.75 and takes seconds to compile
+WORK = 12.0  # of a step, in units of the K = 2 mixture (`Engine.work`); K = 3 has 5.3 and takes a second to compile, K = 4 has 22
 
 
 def program(engine):

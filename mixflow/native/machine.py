@@ -32,9 +32,9 @@ def function(engine, one, *given):
         try:
             code = _compiled(Writer(traced(one, *given), engine.lanes).text())
         except Untranslated:
-            return None
+            code = b""  # kept too: to find out takes half a second
         _keep(place, code)
-    return _loaded(code)
+    return _loaded(code) if code else None
 
 
 def traced(one, state, parameters, drawn):
