@@ -8,7 +8,7 @@ import math
 import numpy as np
 
 from ..extras import needs
-from ..jaxed import jax
+from ..jaxed import jax, jit, programs
 from ..tasks.positions import attend, padded_tokens
 from .initial import embedding
 
@@ -24,35 +24,16 @@ class VanillaNetwork:
         self.answers = len(task.heads) if task.loss == "softmax" else 1
 
     def start(self, vanilla):
-        """Initial weights, a tree of Equinox layers."""
+        """Initial weights, a tree of Equinox layers; every array of a layer has the layers as first axis."""
         needs("networks")
-        import equinox as eqx
-
-        D, M = vanilla.width, vanilla.mlp_width
-        key, random = jax().random.key(vanilla.seed), jax().random
-
-        def linear(key, inputs, outputs, bias=True):
-            return eqx.nn.Linear(inputs, outputs, use_bias=bias, key=key)
-
-        def layer(key):
-            keys = random.split(key, 6)
-            made = {name: linear(k, D, D, bias=False) for name, k in zip(("query", "key", "value", "output"), keys)}
-            made |= {"rise": linear(keys[4], D, M), "fall": linear(keys[5], M, D)}
-            if vanilla.layer_norm:
-                made |= {"norm_attention": eqx.nn.LayerNorm(D), "norm_mlp": eqx.nn.LayerNorm(D)}
-            return made
-
-        keys = random.split(key, vanilla.layers + 2)
-        weights = {
-            "embed": linear(keys[0], self.tokens.shape[-1], D, bias=False),
-            "read": linear(keys[1], D, self.answers),
-        }
-        layers = eqx.filter_vmap(layer)(keys[2:])  # every array of a layer with the layers as first axis
-        weights["attention"] = {name: layers.pop(name) for name in ("query", "key")}
-        weights["layers"] = layers
-        if vanilla.layer_norm:
-            weights["norm"] = eqx.nn.LayerNorm(D)
-        return jax().tree.map(np.asarray, eqx.filter(weights, eqx.is_inexact_array))
+        inputs = self.tokens.shape[-1]
+        sizes = vanilla.width, vanilla.mlp_width, inputs, self.answers, vanilla.layer_norm
+        ends, layer = programs.get(("vanilla start", *sizes), lambda: _drawn(*sizes))
+        J = jax()
+        keys = J.random.split(J.random.key(vanilla.seed), vanilla.layers + 2)
+        layers = J.tree.map(lambda *x: np.stack(x), *map(layer, keys[2:]))
+        attention = {name: layers.pop(name) for name in ("query", "key")}
+        return J.tree.map(np.asarray, ends(*keys[:2])) | {"attention": attention, "layers": layers}
 
     def forward(self, weights):
         """F (n,) or logits (C, n); by layer: scores (N, n, H, key, query), neurons (N, n, L, M), mean stream (N+1, n, D)."""
@@ -109,3 +90,24 @@ class VanillaNetwork:
         top = jnp.where(self.present[..., None], z, -jnp.inf).max(axis=(2, 3))
         w = weights["read"].weight @ weights["embed"].weight @ self.features.T
         return {"w": w[0] if self.answers == 1 else w, "A": A, "z": top, "stream": stream}
+
+
+def _drawn(D, M, inputs, answers, norms):
+    """Functions of two keys, what is before and behind the layers, and of one, a layer: compiled once for any number of them."""
+    import equinox as eqx
+
+    def linear(key, inputs, outputs, bias=True):
+        return eqx.nn.Linear(inputs, outputs, use_bias=bias, key=key)
+
+    def ends(first, last):
+        made = {"embed": linear(first, inputs, D, bias=False), "read": linear(last, D, answers)}
+        return eqx.filter(made | ({"norm": eqx.nn.LayerNorm(D)} if norms else {}), eqx.is_inexact_array)
+
+    def layer(key):
+        keys = jax().random.split(key, 6)
+        made = {name: linear(k, D, D, bias=False) for name, k in zip(("query", "key", "value", "output"), keys)}
+        made |= {"rise": linear(keys[4], D, M), "fall": linear(keys[5], M, D)}
+        made |= {"norm_attention": eqx.nn.LayerNorm(D), "norm_mlp": eqx.nn.LayerNorm(D)} if norms else {}
+        return eqx.filter(made, eqx.is_inexact_array)
+
+    return jit(ends, quick=True), jit(layer, quick=True)
