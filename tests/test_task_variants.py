@@ -254,7 +254,7 @@ def test_noise_has_the_stated_size_and_its_own_seed(tmp_path):
         (lambda: label_noise(regression(2), probability=0.1), "no other one"),
         (lambda: distractors(BASE, count=-1), "count = -1: expected a whole number from 0 to 4096"),
         (lambda: distractors(BASE, kinds=0), "kinds = 0"),
-        (lambda: distractors(BASE, count=40, kinds=3), "above the limit of 4096: take fewer"),
+        (lambda: distractors(BASE, count=40, kinds=3), "more than 4096 atoms"),
         (lambda: distractors(distractors(BASE)), "has a feature d1 already"),
         (lambda: repeated(2, signals=0), "signals = 0"),
         (lambda: composed((2,)), "expected two numbers"),
