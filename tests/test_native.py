@@ -15,7 +15,7 @@ from mixflow.engines import choose
 from mixflow.jaxed import jit
 from mixflow.methods.chunks import _record
 from mixflow.native import machine
-from mixflow.native.graph import Graph, Untranslated
+from mixflow.native.graph import FOLDED, Graph, Untranslated
 from mixflow.native.text import Traced, Writer
 
 MIXTURE = mf.Mixture()
@@ -63,6 +63,10 @@ def test_machine_code_computes_what_jax_computes(name):
         if key in rows_a:
             np.testing.assert_array_equal(rows_a[key][-1], x)
         np.testing.assert_array_equal(ours(state, parameters, 0, 1, 2100)[0][key], x)
+    if "key" in parameters:  # other seeds draw other batches, in the block of steps that was drawn last too
+        parameters |= {"key": parameters["key"][::-1]}
+        for key, x in ours(state, parameters, 2100, 1, 30)[0].items():
+            np.testing.assert_allclose(x, jax(state, parameters, 2100, 1, 30)[0][key], rtol=0, atol=1e-12)
 
 
 def test_nothing_is_computed_twice_or_for_nothing():
@@ -84,6 +88,41 @@ def test_a_number_at_two_places_is_stored_in_every_step_where_both_are_read(seco
     state, rows = np.array([1.0, 2.0]), np.empty(2)
     record(state.ctypes.data, rows.ctypes.data, rows.ctypes.data, rows.ctypes.data, 1, 3)
     assert state.tolist() == rows.tolist() == after
+
+
+def test_operations_on_single_numbers_are_jaxs_on_arrays():
+    """Products over any axis, what is moved about, truth as a number, and minus a minus: computed one by one."""
+    from mixflow.jaxed import jax
+
+    jnp, rng, graph = jax().numpy, np.random.default_rng(3), Graph()
+    given = [rng.normal(size=(2, 3)), rng.normal(size=(3, 2, 2))]
+
+    def function(x, y):
+        first = jnp.tensordot(x, y, ((1,), (0,))), jnp.tensordot(y, x, ((1,), (0,))), y.transpose(1, 2, 0)
+        return (
+            *first,
+            (x > 0) * 2.0,
+            y[1] - (-x[:, 1:]),
+            x - (-y[:2, 0, :1]),
+            x**3,
+            jnp.max(y, axis=1),
+            1.0 * (y[0] <= 0),
+        )
+
+    places = [np.arange(6).reshape(2, 3), 6 + np.arange(12).reshape(3, 2, 2)]
+    numbers = np.array([graph.node("given", i) for i in range(18)])
+    found = graph.evaluate(jax().make_jaxpr(function)(*given), [numbers[place] for place in places])
+    flat, values = np.concatenate([x.ravel() for x in given]), []
+    for operation, *rest in graph.nodes:
+        if operation in ("given", "float", "bool"):
+            (x,) = rest
+            values.append(flat[x] if operation == "given" else float.fromhex(x) if operation == "float" else x)
+        elif operation == "select":
+            values.append(values[rest[1 + values[rest[0]]]])
+        else:
+            values.append(FOLDED[operation](*(values[i] for i in rest)))
+    for ours, theirs in zip(found, function(*map(jnp.asarray, given)), strict=True):
+        np.testing.assert_allclose(np.array(values)[ours].astype(float), theirs, rtol=0, atol=1e-14)
 
 
 def test_what_cannot_be_translated_is_left_to_jax(tmp_path, monkeypatch):
