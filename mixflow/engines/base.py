@@ -109,17 +109,18 @@ class Engine(ABC):
         """
 
     @in_float64
-    def variables(self) -> dict[str, Any]:
-        """{variable: dimensions} of what `measure` gives, from the start alone."""
+    def variables(self, state: State | None = None) -> dict[str, Any]:
+        """{variable: dimensions} of what `measure` gives, from one state, the start if not given."""
         lanes, rest = [self.network] * self.lanes, np.zeros(self.lanes)
-        seen = self.observe(self.stack([self.start(self.network)] * self.lanes), self.parameters(lanes, rest, rest))
+        one = self.start(self.network) if state is None else state
+        seen = self.observe(self.stack([one] * self.lanes), self.parameters(lanes, rest, rest))
         history = self.unstack({name: np.asarray(x)[None] for name, x in seen.items()}, 0)
         return {name: dims for name, (dims, _) in self.measure(history, self.network).items()}
 
-    def save_bytes(self) -> dict[str, int]:
+    def save_bytes(self, state: State | None = None) -> dict[str, int]:
         """{variable: bytes} of one save, of what has time."""
         labels, found = self.coordinates(), {}
-        for name, dims in self.variables().items():
+        for name, dims in self.variables(state).items():
             if dims == "time" or dims[0] == "time":
                 inside = () if dims == "time" else dims[1:]
                 found[name] = 8 * math.prod(len(labels.get(dim, " ")) for dim in inside)

@@ -59,7 +59,7 @@ def descend(
     ends as well once they change nothing any more, since what is looked for will never come; `on_save(steps, part)` is given
     the rows as they are recorded.
     """
-    record = _program(engine)
+    record = _program(engine, states[0])
     history = History(state=engine.stack(states))
 
     def advance(saves, stride):
@@ -125,9 +125,9 @@ def _next_call(at, steps, save_every, budget):
     return min(SAVES, (steps - at) // save_every, max(1, budget // save_every)), save_every
 
 
-def _program(engine):
+def _program(engine, state):
     """The compiled `record(state, parameters, first, saves, stride)` of this engine: by LLVM where it is small, or by JAX."""
-    return programs.get(engine.key, lambda: native.program(engine) or jit(_record(engine), whole=engine.whole))
+    return programs.get(engine.key, lambda: native.program(engine, state) or jit(_record(engine), whole=engine.whole))
 
 
 def _record(engine):

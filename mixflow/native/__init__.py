@@ -15,12 +15,16 @@ import numpy as np
 WORK = 12.0  # of a step, in units of the K = 2 mixture (`Engine.work`); K = 3 has 5.3 and takes a second to compile, K = 4 has 22
 
 
-def program(engine):
-    """record(state, parameters, first, saves, stride), as `methods.chunks` calls it; None if JAX must serve."""
+def program(engine, state=None):
+    """record(state, parameters, first, saves, stride), as `methods.chunks` calls it; None if JAX must serve.
+
+    state  one of a run, for its shapes: a start takes seconds where the network is wide
+    """
     if not engine.straight or engine.work() > WORK:
         return None
     one = alone(engine)
-    state, parameters = one.stack([one.start(engine.network)]), one.parameters([engine.network], [0.0], [0.0])
+    state = one.stack([one.start(engine.network) if state is None else state])
+    parameters = one.parameters([engine.network], [0.0], [0.0])
     drawn = one.ahead(0, parameters)
     from .machine import function
 

@@ -38,8 +38,8 @@ def extend(run: Run, steps: float, *, progress: Shown = False) -> Run:
     network, end = run.transformer, float(data.time[-1])
     first = int(data.step[-1]) if "step" in data.coords else None
     longer, stages = method.longer(steps, end, first, run.switches)
-    room([engine], longer, stages)
     member = Member(network=network, state=engine.resume(data))
+    room([engine], longer, stages, member.state)
     bar = Progress.of(progress, unit=method.extent[1])
     began = clock.perf_counter()
 

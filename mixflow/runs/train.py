@@ -71,13 +71,14 @@ def train(
     """
     network, method = checked(task, transformer, method)
     engine = choose(task, network, method, model)
-    room([engine], method, method.stages(network))
     if start is None:
         _announce([engine])
+    state = begin(engine, network, start)
+    room([engine], method, method.stages(network), state)
     bar = Progress.of(progress, unit=method.extent[1])
     began = clock.perf_counter()
     try:
-        outcome = _single(engine, network, method, begin(engine, network, start), bar, on_save)
+        outcome = _single(engine, network, method, state, bar, on_save)
     finally:
         bar.close()
     run = finished(engine, network, method, outcome, clock.perf_counter() - began)
@@ -109,10 +110,10 @@ def _announce(engines):
         warnings.warn(sentence, stacklevel=4)  # the caller of train, behind the door to float64
 
 
-def room(engines, method, stages):
+def room(engines, method, stages, state=None):
     """SpecError, before anything is computed, if what these runs record would not fit into memory."""
     saves = len(engines) * sum(method.inner.saves(stage) or 0 for stage in stages)
-    each = sum(engines[0].save_bytes().values()) if saves > FEW else 0
+    each = sum(engines[0].save_bytes(state).values()) if saves > FEW else 0
     if saves * each > MOST_BYTES:
         name = "save_at" if method.flows else "save_every"
         raise SpecError(
