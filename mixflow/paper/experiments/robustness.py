@@ -1,6 +1,7 @@
 """Beyond the theorem: does the three-stage picture survive when the task, the model or the optimiser is another one?"""
 
 import math
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 
@@ -9,7 +10,7 @@ import mixflow as mf
 from ..check import between, equal, paper, shown, theory
 from ..figures.robustness import plot_variant
 from . import robustness_models, robustness_tasks
-from .robustness_rows import HELD, INFINITE, Row
+from .robustness_rows import HELD, INFINITE, Row, unannounced
 from .robustness_traps import floor
 from .robustness_words import LEARNED, MOST, facts, in_words, words
 from .shape import Experiment, Picture, Results, Setting
@@ -45,20 +46,35 @@ def run(settings, progress):
     searches = [dial for dial in SEARCHES if chosen(dial.variant)]
     seeds, full = range(settings["seeds"]), settings["more"]
     total = len(rows) + len(searches) * (1 + settings["halvings"])
-    found, limits = [], []
-    for row in rows:
-        outcomes = row.run([*seeds, INFINITE] if row.infinite else seeds, full)
-        limits.append(outcomes.pop() if row.infinite else None)
-        found.append(outcomes)
-        progress(len(found), total)
-    thresholds = []
-    for dial in searches:
-        thresholds.append(search(dial, seeds, full, settings["halvings"]))  # (holds, breaks, what happens there)
-        progress(len(rows) + len(thresholds) * (1 + settings["halvings"]), total)
+
+    def judge(row):
+        return row.run([*seeds, INFINITE] if row.infinite else seeds, full)
+
+    def threshold(dial):
+        return search(dial, seeds, full, settings["halvings"])  # (holds, breaks, what happens there)
+
+    found = two_at_a_time(judge, rows, lambda done: progress(done, total))
+    limits = [outcomes.pop() if row.infinite else None for row, outcomes in zip(rows, found, strict=True)]
+    thresholds = two_at_a_time(
+        threshold, searches, lambda done: progress(len(rows) + done * (1 + settings["halvings"]), total)
+    )
     series = {"rows": table_of(rows, found).assign(limits_of(limits))}
     if searches:
         series["thresholds"] = thresholds_of(searches, thresholds)
     return Results(series=series, tables=words(series))
+
+
+def two_at_a_time(function, items, progress):
+    """What the function gives for each item: while one program is being compiled, the interpreter is free for another."""
+    found, pool = [], ThreadPoolExecutor(2)
+    try:
+        with unannounced():  # around both: what one thread restores at its end holds for the other
+            for each in pool.map(function, items):
+                found.append(each)
+                progress(len(found))
+    finally:
+        pool.shutdown(cancel_futures=True)
+    return found
 
 
 def holds(outcomes):
@@ -263,6 +279,9 @@ def _every_row(data):
         checks.append(shown(f"{name} accuracy", f"{name}: hard accuracy, mean over seeds", f["accuracy"]))
         if math.isfinite(row.limit_accuracy):
             checks.append(shown(f"{name} infinite", f"{name}: hard accuracy at infinite width", row.limit_accuracy))
+        for width, T2 in (("", f["T2"]), (" infinite", row.limit_separation.item())):
+            if math.isfinite(T2):
+                checks.append(shown(f"{name}{width} time", f"{name}: T2{' at infinite width' * bool(width)}", T2))
         mean, low, high = f["relative"]
         if math.isfinite(mean):
             known = {"low": low, "high": high, "over": f"{f['separated']} seeds, least to largest"}

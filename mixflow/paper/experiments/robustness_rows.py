@@ -3,6 +3,7 @@
 Beside the seeds runs the infinitely wide network, one more member of the same batch on the Gram engine.
 """
 
+import contextlib
 import math
 import warnings
 from collections.abc import Callable
@@ -51,14 +52,20 @@ def descent(rate, until=UNTIL):
     return mf.GradientDescent(rate, steps, save_every=max(1, steps // SAVES))
 
 
+@contextlib.contextmanager
+def unannounced():
+    """Without warnings of what infinite width does: it stands in the table."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        yield
+
+
 def together(task, networks, method, model="gram"):
     """[(dataset, what infinite width does to it)] of each network, all in one batch; to HELD where that is a trap.
 
-    On the Gram engine a wide network costs what a narrow one does, and the infinitely wide one runs in the same program; noisy
-    tokens, for which every weight would be taken, need an eightieth of the time.
+    On the Gram engine a wide network costs what a narrow one does, and the infinitely wide one runs in the same program.
     """
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UserWarning)  # what infinite width does stands in the table
+    with unannounced():
         data = train_batch(task, networks, method, model=model)
     known = None if hasattr(task, "tokens") else task.population()
     told = [(network.limit(known) or "").partition(";")[0] for network in networks]
