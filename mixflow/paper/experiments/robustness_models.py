@@ -13,13 +13,11 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
 
-import numpy as np
-
 import mixflow as mf
 
 from ..batch import changed as changed_network
 from ..theory.mechanism import signs
-from .robustness_rows import RATE, SAVES, UNTIL, Outcome, Row, base_network, descent, together
+from .robustness_rows import RATE, SAVES, UNTIL, Outcome, Row, base_network, before_divergence, descent, together
 
 BASE = "base"
 TASK = mf.Mixture(2)
@@ -92,7 +90,7 @@ def outcome(data, unit=1.0, staged=True):
     staged  take T2 from the attention stage, as the base case does; otherwise from the loss alone
     """
     diverged = data.diverged_step.item() >= 0
-    kept = data.isel(time=np.isfinite(data.loss.values))
+    kept = before_divergence(data)
     stages, end = judged(kept, mf.measure.detect(kept)), kept.isel(time=-1)
     right = 0.0 if diverged else float(mf.measure.mean_accuracy(end.margin.values, (end.probability * end.hard).values))
     T2 = None if diverged else separation(kept, stages[1], staged)

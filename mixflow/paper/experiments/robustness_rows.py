@@ -9,6 +9,8 @@ import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 
+import numpy as np
+
 import mixflow as mf
 
 from ..batch import train_batch
@@ -71,6 +73,12 @@ def together(task, networks, method, model="gram"):
     told = [(network.limit(known) or "").partition(";")[0] for network in networks]
     each = [data.isel(run=i) for i in range(len(networks))]
     return [(one.sel(time=slice(None, HELD)) if limit else one, limit) for one, limit in zip(each, told, strict=True)]
+
+
+def before_divergence(data):
+    """The times at which the loss is finite; the dataset itself, which is cheaper than a copy, where it always is."""
+    finite = np.isfinite(data["loss"].values)
+    return data if finite.all() else data.isel(time=finite)
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ import numpy as np
 import mixflow as mf
 
 from ..theory.mechanism import signs
-from .robustness_rows import RATE, UNTIL, WIDTH, Outcome, Row, base_network, descent, together
+from .robustness_rows import RATE, UNTIL, WIDTH, Outcome, Row, base_network, before_divergence, descent, together
 
 BASE = "base"
 
@@ -76,11 +76,10 @@ def finite_outcome(task, data, signals):
     In the base case this changes nothing: samples are equally likely and the least loss is 0. Counting once keeps a rare
     class from being forgotten; the least loss is what label noise leaves.
     """
-    task = task.population()
-    data = data.isel(time=np.isfinite(data["loss"].values))
+    task, data = task.population(), before_divergence(data)
     samples = mf.measure.Samples(task)
-    each = mf.measure.loss_of_each(task, data.z.transpose("time", "head", "atom").values)
-    series = {name: data[name].transpose("time", ...).values for name in ("w", "A", "z", "margin")}
+    each = mf.measure.loss_of_each(task, data.z.variable.transpose("time", "head", "atom").values)
+    series = {name: data[name].variable.transpose("time", ...).values for name in ("w", "A", "z", "margin")}
     losses = mf.measure.mean_losses(each, samples.evenly, task.hard)
     run = mf.measure.Trajectory(
         time=data.time.values, **series, **mf.measure.above_least(losses, samples.least_loss, samples.evenly, task.hard)
@@ -94,8 +93,8 @@ def finite_outcome(task, data, signals):
 
 def noisy_outcome(task, data, signals):
     """One run on noisy tokens: stages from the training samples, accuracy on the held-out ones."""
-    data = data.isel(time=np.isfinite(data["loss"].values))
-    z = data.z_test.transpose("time", "head", ...).values[-1][:, data.hard_test.values.astype(bool)]
+    data = before_divergence(data)
+    z = data.z_test.variable.transpose("time", "head", ...).values[-1][:, data.hard_test.values.astype(bool)]
     right = data.accuracy_hard_test.values[-1]
     return _outcome(mf.measure.Trajectory.from_dataset(data), right, data, signals, (z <= 0).all(axis=0).mean())
 
@@ -106,8 +105,8 @@ def _outcome(run, right, data, signals, silent):
     end = data.isel(time=-1)
     mechanism = None
     if signals:
-        names = [str(name) for name in end.feature.values if str(name)[0] in "cv"]
-        w, A = end.w.sel(feature=names).values, end.A.sel(key=names, query=names).values
+        at = [i for i, name in enumerate(end.feature.values) if str(name)[0] in "cv"]
+        w, A = end.w.variable.isel(feature=at).values, end.A.variable.isel(key=at, query=at).values
         mechanism = all(sign * value > 0 for sign, value in signs(w, A).values())
     separation = attention.end if attention.found and attention.complete else np.nan
     return TaskOutcome(stages, float(right), float(separation), mechanism, float(end.loss), silent=float(silent))
