@@ -12,7 +12,7 @@ from mixflow.paper.report.numbers import leaves
 
 ROOT = Path(__file__).parents[1]
 RECORD = json.loads((ROOT / "docs" / "numbers.json").read_text())
-PAGES = ["README.md", "docs/findings.md", "docs/proofs.md", "docs/story.md", "docs/practice.md"]
+PAGES = ["README.md", "docs/findings.md", "docs/proofs.md", "docs/story.md", "docs/practice.md", "docs/robustness.md"]
 PAGES += sorted(path.relative_to(ROOT).as_posix() for path in (ROOT / "docs" / "papers").glob("*.md"))
 NUMBER = re.compile(r"(?<![\w.^·/−-])[−-]?\d+(?:,\d{3})*(?:\.\d+)?(?:e[−-]?\d+)?(?![\w^]|\.\d)")
 # Digits that say no result: the years of the papers, the name of a standard, the width and rate of a table's heading, what a step
@@ -42,13 +42,24 @@ def known(shown, percent=False):
 
 
 NUMBERS = np.array(sorted({abs(x) for x in leaves(RECORD)}))
+TABLES = [table for one in RECORD["report"].values() for table in one.get("tables", {}).values()]
+ROWS = {f"| {' | '.join(row)} |" for table in TABLES for row in table}  # as they stand in the record, word for word
 
 
 @pytest.mark.parametrize("page", PAGES)
 def test_every_number_of_a_page_is_in_the_record(page):
-    text = (ROOT / page).read_text()
+    text = "\n".join(line for line in (ROOT / page).read_text().splitlines() if line not in ROWS)
     missing = [told for told, *shown in quoted(text) if float(shown[0]) not in SETTINGS and not known(*shown)]
     assert missing == [], f"{page}: {len(missing)} numbers are not in docs/numbers.json"
+
+
+def test_the_tables_of_robustness_are_those_of_the_record():
+    lines = (ROOT / "docs" / "robustness.md").read_text().splitlines()
+    shown = [
+        line for line in lines if line.startswith("| ") and not line.startswith(("| Setting |", "| Variant |", "| ---"))
+    ]
+    tables = RECORD["report"]["robustness"]["tables"]
+    assert shown == [f"| {' | '.join(row)} |" for row in (*tables["answers"], *tables["thresholds"])]
 
 
 def test_a_wrong_number_is_found():

@@ -17,12 +17,13 @@ from ..files import dump, write
 
 
 def from_records(folder):
-    """{experiment: settings, and {check: measured, low, high}} of the finished experiments of a report."""
+    """{experiment: settings, {check: measured, low, high}, {table: rows}} of the finished experiments of a report."""
     found = {}
     for path in sorted(folder.glob("*.json")):
         record = json.loads(path.read_text())
         checks = {c["name"]: [c["measured"], c["low"], c["high"]] for c in record["checks"]}
-        found[record["name"]] = {"settings": record["settings"], "checks": checks}
+        tables = {"tables": {table["name"]: table["rows"] for table in record["tables"]}} if record["tables"] else {}
+        found[record["name"]] = {"settings": record["settings"], "checks": checks, **tables}
     return found
 
 
