@@ -7,6 +7,7 @@ again; anything else is.
 import dataclasses
 import functools
 import hashlib
+import importlib
 import json
 import pathlib
 import re
@@ -73,7 +74,8 @@ def perform(folder, experiment: Experiment, settings, *, full, progress):
     record = _header(experiment, settings, full)
     began = clock.perf_counter()
     try:
-        results = experiment.run(settings, progress)
+        with one_thread():
+            results = experiment.run(settings, progress)
         checks = experiment.verdict(results)
         record |= {"answer": true_minus(experiment.answer(results))} | _files(folder, experiment, results)
     except Exception as error:  # a broken engine must give a report that says so
@@ -86,6 +88,14 @@ def perform(folder, experiment: Experiment, settings, *, full, progress):
     record["ok"] = all(check.ok is not False for check in checks)
     write(record_path(folder, experiment.name), dump(record))
     return record
+
+
+def one_thread():
+    """Inside, one thread multiplies matrices: on thousands of small ones several would only wait for each other."""
+    from threadpoolctl import threadpool_limits
+
+    importlib.import_module("scipy.linalg")  # it has a library of its own, which must be there to be told
+    return threadpool_limits(1)
 
 
 def true_minus(text):
