@@ -106,5 +106,5 @@ EXPERIMENT = Experiment(
     verdict=verdict,
     figures=figures,
     answer=answer,
-    seconds=(40.0, 90.0),
+    seconds=(20.0, 90.0),
 )

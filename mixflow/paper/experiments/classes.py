@@ -268,5 +268,5 @@ EXPERIMENT = Experiment(
     verdict=verdict,
     figures=figures,
     answer=answer,
-    seconds=(40.0, 700.0),
+    seconds=(20.0, 700.0),
 )

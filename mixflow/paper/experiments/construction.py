@@ -148,5 +148,5 @@ EXPERIMENT = Experiment(
     verdict=verdict,
     figures=figures,
     answer=answer,
-    seconds=(5.0, 8.0),
+    seconds=(2.0, 8.0),
 )

@@ -186,5 +186,5 @@ EXPERIMENT = Experiment(
     verdict=verdict,
     figures=figures,
     answer=answer,
-    seconds=(12.0, 25.0),
+    seconds=(5.0, 25.0),
 )

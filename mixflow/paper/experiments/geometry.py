@@ -200,5 +200,5 @@ EXPERIMENT = Experiment(
     verdict=verdict,
     figures=figures,
     answer=answer,
-    seconds=(10.0, 20.0),
+    seconds=(3.0, 20.0),
 )

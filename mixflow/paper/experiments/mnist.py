@@ -331,5 +331,5 @@ EXPERIMENT = Experiment(
     verdict=verdict,
     figures=figures,
     answer=answer,
-    seconds=(22.0, 3000.0),
+    seconds=(20.0, 3000.0),
 )

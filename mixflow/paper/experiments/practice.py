@@ -165,5 +165,5 @@ EXPERIMENT = Experiment(
     verdict=verdict,
     figures=figures,
     answer=answer,
-    seconds=(15.0, 20.0),
+    seconds=(6.0, 20.0),
 )

@@ -286,5 +286,5 @@ EXPERIMENT = Experiment(
     verdict=verdict,
     figures=figures,
     answer=answer,
-    seconds=(12.0, 40.0),
+    seconds=(6.0, 40.0),
 )

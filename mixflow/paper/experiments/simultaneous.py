@@ -206,5 +206,5 @@ EXPERIMENT = Experiment(
     verdict=verdict,
     figures=figures,
     answer=answer,
-    seconds=(8.0, 12.0),
+    seconds=(5.0, 12.0),
 )

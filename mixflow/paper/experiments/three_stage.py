@@ -129,5 +129,5 @@ EXPERIMENT = Experiment(
     verdict=verdict,
     figures=figures,
     answer=answer,
-    seconds=(8.0, 15.0),
+    seconds=(3.0, 15.0),
 )

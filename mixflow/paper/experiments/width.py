@@ -163,5 +163,5 @@ EXPERIMENT = Experiment(
     verdict=verdict,
     figures=figures,
     answer=answer,
-    seconds=(8.0, 20.0),
+    seconds=(3.0, 20.0),
 )
