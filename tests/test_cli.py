@@ -72,6 +72,61 @@ def test_train_writes_continues_and_informs(capsys, tmp_path):
     assert "gram" in call(capsys, "info", long)[1]
 
 
+@pytest.fixture(scope="module")
+def short_runs(tmp_path_factory):
+    """{kind: path} of a short descent and a short flow."""
+    folder = tmp_path_factory.mktemp("short")
+    flags = {
+        "descent": "--width 4 --steps 4 --save-every 2",
+        "flow": "--method flow --until 4.1 --set method.save_at=3",
+    }
+    for kind, words in flags.items():
+        assert main(["train", *words.split(), "--out", str(folder / f"{kind}.nc")]) == 0
+    return {kind: str(folder / f"{kind}.nc") for kind in flags}
+
+
+def test_a_flow_goes_on_up_to_a_time(capsys, short_runs):
+    code, out, _ = call(capsys, "train", "--continue", short_runs["flow"], "--until", "8", "--json")
+    assert code == 0
+    assert json.loads(out)["time"] == pytest.approx(8, abs=1e-12)
+    assert "up to the time --until" in " ".join(call(capsys, "train", "--help")[1].split())
+
+
+@pytest.mark.parametrize(
+    ("kind", "words", "says"),
+    [
+        (
+            "descent",
+            "--steps 2 --omega 5 --heads 1 --loss exponential",
+            "--loss, --omega, --heads with --continue: a run",
+        ),
+        (
+            "descent",
+            "--momentum 0.9",
+            "--momentum with --continue: a run goes on as it is, and this one takes --steps,",
+        ),
+        ("descent", "--set transformer.omega=9", "--set with --continue"),
+        (
+            "descent",
+            "--three-stage --network vanilla --model full",
+            "--network, --three-stage, --model with --continue",
+        ),
+        ("descent", "--method flow --until 3", "--method, --until with --continue"),
+        ("descent", "other.toml", "SPEC with --continue"),
+        ("descent", "--steps 0", "steps = 0"),
+        ("flow", "--steps 3", "this one takes --until"),
+        ("flow", "--until 4", "until = 4.0: expected a finite number above 4.1; the run stands there"),
+        ("flow", "--until loss:0.1", "until = 'loss:0.1'"),
+    ],
+)
+def test_what_cannot_change_while_a_run_goes_on_is_refused(capsys, short_runs, kind, words, says):
+    code, out, err = call(capsys, "train", "--continue", short_runs[kind], *words.split())
+    assert code == 2
+    assert says in err
+    assert err.count("\n") == 1
+    assert out == ""
+
+
 @pytest.mark.parametrize("suffix", ["svg", "pdf", "png"])
 def test_train_draws(capsys, tmp_path, suffix):
     path = tmp_path / f"run.{suffix}"
@@ -105,8 +160,16 @@ def test_train_draws(capsys, tmp_path, suffix):
         ("train --plot /dev/null", "a device stands there"),
         ("info /dev/zero", "it is a device"),
         ("info .", "it is a folder"),
-        ("train --until 5", "method.'until' is unknown"),
-        ("train --neurons 5", "add --three-stage"),
+        (
+            "train --until 5",
+            "--until belongs to --method flow, and this is --method gd; use --steps or add --method flow",
+        ),
+        ("train --method flow --steps 5", "this is --method flow; use --until or add --method gd"),
+        ("train --rule adam", "--rule belongs to --method optimizer, and this is --method gd; add --method optimizer"),
+        ("train --three-stage --rule adam", "add --method optimizer"),
+        ("train --layers 2", "--layers belongs to --network vanilla, and this is --network transformer; add --network"),
+        ("train --attention tied", "add --three-stage, or say --transformer-attention for what the network has"),
+        ("train --neurons 5", "which was not asked for; add --three-stage."),
         ("train --three-stage --neurons soon:5", "quantity = 'soon'"),
         ("train --set classes=3", "dotted name"),
         ("train --set task.classes", "NAME=VALUE"),
@@ -114,7 +177,7 @@ def test_train_draws(capsys, tmp_path, suffix):
         ("train missing.toml", "cannot read missing.toml"),
         ("train . --steps 5", "it is a folder"),
         (f"train --out {'x' * 300}", "File name too long"),
-        ("train --network vanilla --omega 3", "transformer.'omega' is unknown"),
+        ("train --network vanilla --omega 3", "--omega belongs to --network transformer"),
     ],
 )
 def test_bad_usage_is_one_line_and_exit_code_2(capsys, words, says, tmp_path, monkeypatch):

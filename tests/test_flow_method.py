@@ -155,6 +155,15 @@ def test_bad_starts_and_models():
         symmetric_field(Mixture(2, priors=(0.3, 0.7)), MEAN_FIELD)
 
 
+def test_a_flow_with_listed_times_goes_on_and_saves_its_new_end():
+    short = train(Mixture(2), Transformer(), GradientFlow(2.0, save_at=[0.0, 1.0, 2.0]))
+    longer = short.extend(2.0)
+    assert longer.dataset.time.values.tolist() == [0.0, 1.0, 2.0, 4.0]
+    assert longer.method.save_at == (0.0, 1.0, 2.0, 4.0)
+    whole = train(Mixture(2), Transformer(), GradientFlow(4.0, save_at=[0.0, 1.0, 2.0, 4.0]))
+    np.testing.assert_allclose(longer.dataset.A, whole.dataset.A, rtol=0, atol=1e-8)
+
+
 @pytest.mark.parametrize("save_at", [None, 9, (0.0, 1.5)])
 def test_spec_round_trip(save_at):
     method = GradientFlow(until=12.0, rtol=1e-7, save_at=save_at)

@@ -13,6 +13,9 @@ FLAGS = {
     "method": ("descent", "flow", "three-stage", "optimizer"),
     "transformer": ("transformer", "vanilla"),
 }
+SWITCHES = {"method": "--method", "transformer": "--network"}  # which choose a kind
+WORDS = {"descent": "gd"}  # for a kind, on the command line
+LENGTHS = {"steps": "until", "until": "steps"}
 
 
 def flags():
@@ -34,7 +37,11 @@ def flags():
         (["--model"], {"choices": MODELS, "help": "force a model; auto takes the cheapest exact one"}),
         (
             ["--continue"],
-            {"dest": "continued", "metavar": "RUN", "help": "go on with this run file for --steps more steps"},
+            {
+                "dest": "continued",
+                "metavar": "RUN",
+                "help": "go on with this run file as it is: for --steps more steps, or a flow up to the time --until",
+            },
         ),
         (["--out"], {"metavar": "FILE", "help": "write the run to this netCDF file"}),
         (["--plot"], {"metavar": "FILE", "help": "write the run's figure (.svg, .pdf or .png)"}),
@@ -68,21 +75,74 @@ def run(options):
 
 
 def _trained(options):
-    from .. import extend, load, train
+    from .. import train
     from ..runs.files import believed
     from ..spec import read, tables
     from .flags import given
 
+    chosen = {
+        action.dest: (action.option_strings or [action.metavar])[-1]
+        for action in options.parser._actions
+        if getattr(options, action.dest, action.default) != action.default
+    }
     if options.continued:
-        steps = vars(options)["method.steps"]
         with believed(options.continued):
-            return extend(load(options.continued), 20_000 if steps is None else steps, progress=True)
+            return _continued(options, chosen)
     tables = dict(tables(options.spec)) if options.spec else {}
     model = options.model or tables.pop("model", "auto")
     tables["method"] = _method(options, tables.get("method"))
-    task, network, method = read(given(options, tables))
+    tables = given(options, tables)
+    _check_homes(chosen, tables)
+    task, network, method = read(tables)
     with notes():
         return train(task, network, method, model=model, progress=True)
+
+
+def _continued(options, chosen):
+    """The run of --continue, longer by --steps, or by what is missing to --until; SpecError for any other flag."""
+    from .. import extend, load
+    from ..checks import real
+    from ..errors import SpecError
+    from ..spec import fields
+
+    run = load(options.continued)
+    flows = getattr(run.method, "flows", False)  # a network that was written down has no method
+    length, kind = ("until", "flow") if flows else ("steps", "descent")
+    taken = {"continued", "out", "plot", "json", f"method.{length}"}
+    if others := [word for name, word in chosen.items() if name not in taken]:
+        raise SpecError(
+            f"{', '.join(others)} with --continue: a run goes on as it is, and this one takes --{length}, --out, --plot and "
+            "--json; leave out the rest."
+        )
+    amount = vars(options)[f"method.{length}"]
+    amount = fields("method", kind)[length].default if amount is None else amount
+    if flows:
+        end = float(run.dataset.time[-1])
+        amount = real("until", amount, above=end, fix="the run stands there, and goes on up to --until") - end
+    return extend(run, amount, progress=True)
+
+
+def _check_homes(chosen, tables):
+    """SpecError for the flag of a field that only another kind of network or method has; it names the flag to add."""
+    from ..errors import SpecError
+    from ..spec import DEFAULT_KIND, fields, kinds
+
+    for name, word in chosen.items():
+        section, _, field = name.partition(".")
+        table = tables.get(section)
+        if section not in SWITCHES or field in ("", "kind") or not isinstance(table, dict):
+            continue
+        if table.get("kind") == "three-stage" and field not in fields(section, "three-stage"):
+            table = table["method"]
+        kind = table.get("kind", DEFAULT_KIND[section])
+        if kind in kinds(section) and field not in fields(section, kind):
+            switch = SWITCHES[section]
+            homes = [WORDS.get(each, each) for each in FLAGS[section] if field in fields(section, each)]
+            use = f"use --{LENGTHS[field]} or " if field in LENGTHS else ""
+            raise SpecError(
+                f"{word} belongs to {switch} {' and '.join(homes)}, and this is {switch} {WORDS.get(kind, kind)}; "
+                f"{use}add {switch} {homes[0]}."
+            )
 
 
 def _method(options, base):
@@ -93,7 +153,7 @@ def _method(options, base):
     table = dict(base) if isinstance(base, dict) else {} if base is None else base
     if not isinstance(table, dict):
         raise SpecError(f"method = {table!r}: expected a table of fields.")
-    kind = {"gd": "descent"}.get(options.method, options.method)
+    kind = {word: kind for kind, word in WORDS.items()}.get(options.method, options.method)
     if options.three_stage and table.get("kind") != "three-stage":
         table = {"kind": "three-stage", "method": table}
     staged = table.get("kind") == "three-stage"
@@ -108,7 +168,11 @@ def _method(options, base):
     for name, x in flags.items():
         delattr(options, f"method.{name}")
         if name in own and not staged:
-            raise SpecError(f"--{name} ends a stage of --three-stage, which was not asked for; add --three-stage.")
+            twin = f"--transformer-{name}" if hasattr(options, f"transformer.{name}") else ""
+            raise SpecError(
+                f"--{name} ends a stage of --three-stage, which was not asked for; add --three-stage"
+                f"{f', or say {twin} for what the network has' if twin else ''}."
+            )
         (table if name in own else inner)[name] = x
     return {**table, "method": inner} if staged else inner
 

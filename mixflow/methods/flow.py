@@ -105,10 +105,17 @@ class GradientFlow(Spec, section="method", kind="flow"):
     def longer(
         self, amount: float, end: float, first: int, switches: list[dict[str, Any]]
     ) -> tuple[GradientFlow, list[Stage]]:
-        """The method of a run that stands at time `end` and goes on for `amount`, and the stages that are left."""
-        longer = replace(
-            self, until=end + real("amount", amount, above=0, fix="it is how much longer the flow goes on")
+        """The method of a run that stands at time `end` and goes on for `amount`, and the stages that are left.
+
+        To times that were listed its new end is added.
+        """
+        until, save_at = (
+            end + real("amount", amount, above=0, fix="it is how much longer the flow goes on"),
+            self.save_at,
         )
+        if isinstance(save_at, tuple):
+            save_at = (*(t for t in save_at if t < until), until)
+        longer = replace(self, until=until, save_at=save_at)
         return longer, longer.stages(None)
 
     @property

@@ -22,7 +22,8 @@ def extend(run: Run, steps: float, *, progress: Shown = False) -> Run:
     """Go on with a run; for descent the result, a Run, is identical to one long run.
 
     run       a Run, from `train` or `load`
-    steps     number of further steps of descent, or units of time of a flow; of a staged run, the last stage goes on
+    steps     number of further steps of descent, or units of time of a flow; of a staged run, the last stage goes on. A flow
+              that saves at listed times saves at its new end, too
     progress  True draws a bar on stderr; or a function of (done, total)
 
     Raises SpecError for a run whose state is not known, DivergedError and Interrupted as `train` does.
