@@ -27,6 +27,12 @@ class Vote(mf.Network):
         return {"w": weights["w"], "A": np.zeros((1, 1)), "z": self.answer(weights, task)}
 
 
+def difference(O, parameters):
+    """A read-out of one's own: what the queries read, averaged; the difference of two heads, or one logit for each of more."""
+    each = parameters["scale"] * O.mean(axis=-1)
+    return each[0] - each[1] if len(each) == 2 else each
+
+
 G = np.eye(4) + 0.2 * (np.ones((4, 4)) - np.eye(4))
 OPTIONS = {
     "heads": 2,
@@ -56,6 +62,7 @@ NETWORKS = {
     "products": mf.Transformer(width=4, value_neurons=3, shared_keys=True),
     "products, infinite": mf.Transformer(value_neurons=3, value_scale=0.3, shared_keys=True, activate="before"),
     "Vanilla": mf.Vanilla(width=4, mlp_width=4),
+    "own read-out": mf.Network(difference, mf.Transformer(width=4), parameters={"scale": 1.0}),
     "own Network": Vote(),
 }
 DESCENT = mf.GradientDescent(0.1, 4, save_every=2)

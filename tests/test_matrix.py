@@ -83,7 +83,7 @@ def test_front_doors(cell, tmp_path, capsys):
     assert np.allclose(batch[1].dataset.loss.values[-1], last, rtol=1e-9)
     tables = {"task": task.spec(), "transformer": network.spec(), "method": method.spec()}
     row = one_sentence(lambda: swept(tables))
-    assert (row is None) == (cell[1] == "own Network")  # its code stands in no file
+    assert (row is None) == cell[1].startswith("own")  # its code stands in no file
     if row is not None:
         assert np.allclose(row["loss"], last, rtol=1e-9)
         assert np.allclose(commanded(tables, tmp_path, capsys)["loss"], last, rtol=1e-9)
