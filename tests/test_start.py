@@ -48,6 +48,62 @@ def test_weights_of_a_staged_run():
         np.testing.assert_allclose(A, run.dataset.A.sel(time=time, method="nearest"), rtol=0, atol=1e-12)
 
 
+def largest(one, other):
+    return max(np.abs(one[name] - other[name]).max() for name in one)
+
+
+ADAM = mf.Optimizer(kind="adam", learning_rate=0.01, steps=60, save_every=20)
+
+
+@pytest.mark.parametrize(
+    ("method", "model"), [(METHOD, "auto"), (METHOD, "full"), (replace(METHOD, momentum=0.5), "gram"), (ADAM, "full")]
+)
+def test_weights_of_a_run_that_began_where_another_ended(method, model, tmp_path):
+    first = mf.train(TASK, NETWORK, method, model=model)
+    second = mf.train(TASK, NETWORK, method, model=model, start=first)
+    both = mf.train(TASK, NETWORK, replace(method, steps=120), model=model)
+    end = float(first.dataset.time[-1])
+    assert largest(second.weights(0.0), first.weights()) == 0
+    for time in second.dataset.time.values:
+        assert largest(second.weights(time), both.weights(end + time)) < 1e-14
+    longer = mf.load(second.save(tmp_path / "run.nc")).extend(20)
+    assert largest(longer.weights(end / 3), both.weights(4 * end / 3)) < 1e-14
+    told = longer.spec["start"]
+    assert (told["kind"], told["steps"], told["transformer"]) == ("run", 60, NETWORK.spec())
+
+
+def test_weights_of_a_run_that_began_at_weights(tmp_path):
+    """Also of the run after it, which was told of them by its predecessor's spec."""
+    given = {name: x + 0.1 for name, x in mf.train(TASK, NETWORK, METHOD).weights().items()}
+    first = mf.load(mf.train(TASK, NETWORK, METHOD, start=given).save(tmp_path / "run.nc"))
+    assert largest(first.weights(0.0), given) == 0
+    second = mf.train(TASK, NETWORK, replace(METHOD, learning_rate=0.05), start=first.extend(20))
+    weights = second.weights()
+    np.testing.assert_allclose(weights["w"], second.dataset.w[-1], rtol=0, atol=1e-13)
+    assert largest(mf.export.tensors(second), weights | {"bias": np.full(2, 0.5), "embedding": np.eye(4)}) == 0
+
+
+def test_momentum_goes_on_in_the_weights_at_another_rate():
+    first = mf.train(TASK, NETWORK, replace(METHOD, momentum=0.5))
+    second = mf.train(TASK, NETWORK, replace(METHOD, momentum=0.3, learning_rate=0.2), start=first)
+    np.testing.assert_allclose(second.weights()["w"], second.dataset.w[-1], rtol=0, atol=1e-12)
+
+
+def test_another_rule_begins_at_the_weights_at_rest():
+    first = mf.train(TASK, NETWORK, ADAM)
+    heavy = mf.Optimizer(kind="momentum", steps=20, save_every=20)
+    second, given = (mf.train(TASK, NETWORK, heavy, model="full", start=x) for x in (first, first.weights()))
+    np.testing.assert_array_equal(second.dataset.A, given.dataset.A)
+
+
+def test_weights_of_a_run_that_began_at_a_construction():
+    for task in (TASK, mf.Mixture(gram=np.eye(4) + 0.1 * (np.ones((4, 4)) - np.eye(4)))):
+        run = mf.train(task, replace(NETWORK, dimension=5), METHOD, start=mf.construct(classes=2))
+        weights = mf.export.tensors(run)
+        K, Q = (weights[name] @ weights["embedding"].T for name in ("W_K", "W_Q"))
+        np.testing.assert_allclose(np.einsum("hmi,hmj->hij", K, Q), run.dataset.A[-1], rtol=0, atol=1e-12)
+
+
 @pytest.mark.parametrize("width", [8, np.inf])
 def test_a_construction_is_a_start(width):
     net = mf.construct(classes=2, width=8)
@@ -65,6 +121,22 @@ def test_a_construction_is_a_start(width):
         (
             lambda: mf.train(mf.Mixture(3), NETWORK, METHOD, start=mf.train(TASK, NETWORK, METHOD)),
             "another network or task",
+        ),
+        (
+            lambda: mf.train(TASK, replace(NETWORK, width=16), METHOD, start=mf.train(TASK, NETWORK, METHOD)),
+            "a run of width 6, but the network has width 16",
+        ),
+        (
+            lambda: mf.train(
+                TASK, NETWORK, METHOD, start=mf.train(TASK, NETWORK, mf.GradientFlow(until=1.0))
+            ).weights(),
+            "began where another had ended: only descent",
+        ),
+        (
+            lambda: mf.train(
+                TASK, replace(NETWORK, scaled_scores=True), METHOD, start=mf.train(TASK, NETWORK, METHOD)
+            ).weights(),
+            "inner products that the weights of its start do not have",
         ),
         (lambda: mf.train(TASK, method=METHOD).weights(), "infinitely many weights"),
         (lambda: mf.train(TASK, NETWORK, METHOD).weights(0.123), "was not saved"),

@@ -347,7 +347,7 @@ class Gram(Engine):
         """The Gram state of weights given by name; what is not given keeps its start."""
         if network.mean_field:
             return super().convert(network, weights)
-        seen = network.observe(given(network, self.population, weights), self.population)
+        seen = network.observe(given(network.start(self.population), weights), self.population)
         return self._at_rest({name: np.asarray(x) for name, x in seen.items()})
 
     def field(self, network, train_w=True, train_attention=True):

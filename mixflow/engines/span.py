@@ -18,6 +18,7 @@ import numpy as np
 
 from ..errors import SpecError
 from ..jaxed import jax
+from ..networks.given import given
 from .on_tokens import OnTokens
 
 HEADS = 2
@@ -114,6 +115,10 @@ class Span(OnTokens):
                 "the run ended before its last state could be kept, so it cannot be continued: train again."
             )
         return {name: dataset[f"final_{name}"].values for name in ("w", "W_K", "W_Q")}
+
+    def convert(self, network, weights):
+        """The weights given by name; what is not given keeps its start."""
+        return given(self.start(network), weights)
 
     def observe(self, state, parameters):
         """w, A, G_K, G_Q between the watched directions; z (2, n) of the training samples, z_test of the held-out ones.

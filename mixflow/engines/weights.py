@@ -202,7 +202,7 @@ class Weights(Engine):
 
     def convert(self, network, weights):
         """The state with the weights given by name; what is not given keeps its start."""
-        return {"weights": given(network, self.population, weights)}
+        return {"weights": given(network.start(self.population), weights)}
 
 
 def _unit(gradient, rates):

@@ -5,12 +5,11 @@ import numpy as np
 from ..errors import SpecError
 
 
-def given(network, task, weights):
-    """All weights of a network: those given, by name, and the network's own start for the others.
+def given(blank, weights):
+    """All weights of a network: those given, by name, and those of its own start, `blank`, for the others.
 
     A head's only value vector may come without an axis of its own, and tied values for both heads, as `Run.weights` has them.
     """
-    blank = network.start(task)
     found = dict(blank)
     for name, x in weights.items():
         x, shape = np.asarray(x, float), np.shape(blank.get(name))

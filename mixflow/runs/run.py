@@ -73,7 +73,11 @@ class Run:
 
     @property
     def spec(self) -> dict[str, Any]:
-        """The full specification, a dictionary: task, transformer, method, model."""
+        """The full specification, a dictionary: task, transformer, method, model; and `start`, where it began elsewhere.
+
+        `start` is the spec of the run at whose end it began, with its steps, or that of a construction, or the names of weights,
+        which the dataset has as `start_…`.
+        """
         return json.loads(self.dataset.attrs["spec"])
 
     @functools.cached_property
@@ -141,7 +145,8 @@ class Run:
     def weights(self, time: float | None = None) -> Weights:
         """The weights by name at a saved time (the last if not given): w (head, d), W_K and W_Q (head, m, d).
 
-        Raises SpecError for infinite width, for flows, and for a time that was not saved.
+        A run that began elsewhere (`start=`) is repeated from there. Raises SpecError for infinite width, for flows and what
+        began at the end of one, and for a time that was not saved.
         """
         from .weights import weights
 

@@ -75,20 +75,21 @@ def labelled(engine, variables, *, time, step=None, attrs=None, listed=None):
     return data
 
 
-def attributes(engine, network, method, wall_time, **more):
-    """The full specification and where the run came from."""
+def attributes(engine, network, method, wall_time, start=None, **more):
+    """The full specification and where the run came from; `start` where it did not begin at the network's own start."""
     task = engine.task
     spec = {"task": task.spec(), "transformer": network.spec(), "method": method.spec(), "model": engine.name}
+    spec |= {} if start is None else {"start": start}
     found = {"mixflow_schema": SCHEMA_VERSION, "spec": json.dumps(spec), "model": engine.name, "seed": network.seed}
     if network.seed >= 2**63:  # beyond what a netCDF attribute holds; the spec has it as it is
         found["seed"] = str(network.seed)
     return {**found, "wall_time": float(wall_time), **provenance(), **more}
 
 
-def recorded(engine, network, method, outcome, *, wall_time=0.0):
-    """The dataset of one run, from what its stages recorded (`methods.loop.Outcome`)."""
+def recorded(engine, network, method, outcome, *, wall_time=0.0, start=(None, {})):
+    """The dataset of one run, from what its stages recorded (`methods.loop.Outcome`) and where it began (`start.origin`)."""
     last = outcome.last
-    variables = engine.measure(outcome.history, network)
+    variables = engine.measure(outcome.history, network) | start[1]
     if last.diverged is None:
         variables |= engine.final(last.state)
     if method.flows:
@@ -106,7 +107,7 @@ def recorded(engine, network, method, outcome, *, wall_time=0.0):
         }
     if method.flows:
         more["certificate"] = json.dumps(_certificates(method, outcome), allow_nan=False)
-    attrs = attributes(engine, network, method, wall_time, **more)
+    attrs = attributes(engine, network, method, wall_time, start[0], **more)
     return labelled(engine, variables, time=outcome.time, step=outcome.step, attrs=attrs)
 
 

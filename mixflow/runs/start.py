@@ -1,4 +1,6 @@
-"""Where a run begins: the network's own start, another run's last state, a construction, or given weights."""
+"""Where a run begins: the network's own start, another run's last state, a construction, or given weights; and how it says so."""
+
+import numpy as np
 
 from ..engines.series import resumed
 from ..errors import SpecError
@@ -9,10 +11,7 @@ def begin(engine, network, source=None):
     if source is None:
         return engine.start(network)
     if hasattr(source, "dataset"):
-        same = source.dataset.attrs["model"] == engine.name and source.spec["task"] == engine.task.spec()
-        if same and source.spec["transformer"].get("kind") == network.spec().get("kind"):
-            return engine.resume(source.dataset)
-        return engine.take(network, [resumed(source.expand().dataset, network)])
+        return _end(engine, network, source)
     if hasattr(source, "sectors"):
         offers = [source.sectors]
         if not engine.task.unlisted:
@@ -21,3 +20,57 @@ def begin(engine, network, source=None):
     if isinstance(source, dict):
         return engine.convert(network, source)
     raise SpecError(f"start = {source!r:.60}: expected a Run, a Construction, or weights by name.")
+
+
+def _end(engine, network, run):
+    """The last state of a run; what momentum or Adam remembers goes on where task and rule are the same."""
+    spec, own = run.spec, network.spec()
+    width, wanted = (each.get("transformer", each).get("width") for each in (spec["transformer"], own))
+    if width != wanted:
+        raise SpecError(
+            f"start is a run of width {width}, but the network has width {wanted}: its last state belongs to weights of width "
+            f"{width}; train a network of that width."
+        )
+    if spec["model"] == engine.name:
+        full = engine.name == "full"
+        same = spec["task"] == engine.task.spec() and spec["transformer"].get("kind") == own.get("kind")
+        if same and (not full or alike(run.method, engine.method)):
+            return engine.resume(run.dataset)
+        if full:
+            return engine.convert(network, run.weights())
+    return engine.take(network, [resumed(run.expand().dataset, network)])
+
+
+def alike(one, other):
+    """Whether two methods remember the same things, so that what one remembered means something to the other."""
+    return _rule(one.inner) == _rule(other.inner)
+
+
+def _rule(method):
+    return getattr(method, "rule", "sgd"), sorted(getattr(method, "constants", {}))
+
+
+def origin(source):
+    """(what `spec["start"]` says of a source, the variables `start_…` that it needs): enough to begin there again.
+
+    A run is told by its spec, steps and switches, a construction by its spec, weights by their names and themselves.
+    """
+    if source is None:
+        return None, {}
+    if hasattr(source, "dataset"):
+        if source.spec["method"]["kind"] == "construct":
+            return source.spec["method"], {}
+        steps = {"steps": int(source.dataset.step[-1])} if "step" in source.dataset.coords else {}
+        return {"kind": "run", **source.spec, **steps, "switches": source.switches}, kept(source)[1]
+    if hasattr(source, "sectors"):
+        return source.spec(), {}
+    arrays = {name: np.asarray(x, float) for name, x in source.items()}
+    named = {f"start_{name}": (tuple(f"{name}_{i}" for i in range(x.ndim)), x) for name, x in arrays.items()}
+    return {"kind": "weights", "names": list(arrays)}, named
+
+
+def kept(run):
+    """`origin` of a run that began somewhere, as it recorded it."""
+    data = run.dataset
+    names = [name for name in data.data_vars if str(name).startswith("start_")]
+    return run.spec.get("start"), {name: (data[name].dims, data[name].values) for name in names}

@@ -23,7 +23,7 @@ from ..progress import Progress
 from .batch import Runs, batch
 from .run import Run
 from .schema import joined, labelled, recorded
-from .start import begin
+from .start import begin, kept, origin
 
 if TYPE_CHECKING:
     from typing import Any
@@ -54,7 +54,8 @@ def train(
     transformer  what is trained: a Transformer (of infinite width if not given), a Vanilla, or a Network of your own
     method       GradientDescent (the default), GradientFlow, ThreeStage or Optimizer
     model        "auto" takes the cheapest exact one; "full", "gram" or "symmetric" forces it
-    start        where to begin instead of the transformer's own start: a Run (its last state), a Construction, or weights by name
+    start        where to begin instead of the transformer's own start: a Run of the same width (its last
+                 state), a Construction, or weights by name; `run.spec["start"]` says so
     progress     True draws a bar on stderr; or a function of (done, total)
     on_save      a function of (time, dataset), given each stretch of saved times as it is computed, for a live display;
                  `dataset()` makes the labelled dataset of the stretch; a state at the switch of two stages comes twice
@@ -81,7 +82,7 @@ def train(
         outcome = _single(engine, network, method, state, bar, on_save)
     finally:
         bar.close()
-    run = finished(engine, network, method, outcome, clock.perf_counter() - began)
+    run = finished(engine, network, method, outcome, clock.perf_counter() - began, start=origin(start))
     for switch in outcome.switches:
         if not switch["reached"]:
             warnings.warn(_missed(switch), stacklevel=3)
@@ -161,16 +162,20 @@ def _stretch(engine, network, times, history):
     return labelled(engine, engine.measure(history, network), time=times)
 
 
-def finished(engine, network, method, outcome, wall_time, past=None):
+def finished(engine, network, method, outcome, wall_time, past=None, start=(None, {})):
     """The Run of an outcome, which goes on from the Run `past`; or the error that ended it, with the Run."""
+    start = start if past is None else kept(past)
     last = outcome.last
     if not len(outcome.time) and past is None:
         raise last.error or DivergedError("the start is not finite: lower omega.", step=0)
-    data = recorded(engine, network, method, outcome, wall_time=wall_time) if len(outcome.time) else past.dataset
-    run = Run(data if past is None or not len(outcome.time) else joined(past.dataset, data, method))
+    if len(outcome.time):
+        data = recorded(engine, network, method, outcome, wall_time=wall_time, start=start)
+        run = Run(data if past is None else joined(past.dataset, data, method))
+    else:
+        run = Run(past.dataset)
     stages = located(engine, network, outcome, None if past is None else past.dataset)
-    if (kept := stamped(stages, run.dataset.time.values)) is not None:
-        run.dataset.attrs["stages"] = json.dumps(kept, allow_nan=False)
+    if (seen := stamped(stages, run.dataset.time.values)) is not None:
+        run.dataset.attrs["stages"] = json.dumps(seen, allow_nan=False)
     if last.error is not None:
         last.error.run = run
         raise last.error
