@@ -93,7 +93,9 @@ def _altered(data, whole):
     """Plain data with one entry, at any depth, replaced, dropped or added."""
     table = whole
     while True:
-        places = sorted(table, key=str) if isinstance(table, dict) else range(len(table))
+        places = (
+            sorted(table, key=str) if isinstance(table, dict) else range(len(table)) if isinstance(table, list) else ()
+        )
         if not places:
             return whole
         place = data.draw(st.sampled_from(places))

@@ -6,12 +6,14 @@ import contextlib
 import os
 import socket
 import struct
+import time
 
 import programs
 
 from mixflow.playground.frames import decode
 
 TOKEN = "the-token-of-the-attack"
+IDLE = 10.0  # seconds after which a page that says nothing is opened anew
 SECONDS = 60.0  # for an answer, on a machine that has other things to do
 TEXT, BINARY, CLOSE, PING, PONG = 1, 2, 8, 9, 10
 BOUND = 2_000  # MB the server may take
@@ -112,7 +114,7 @@ class Served:
     """A playground of its own process, in which every run is over at once; started when it is first spoken to."""
 
     def __init__(self, folder):
-        self.errors, self.open, self.page = folder / "server", contextlib.ExitStack(), None
+        self.errors, self.open, self.page, self.visited = folder / "server", contextlib.ExitStack(), None, 0.0
         atexit.register(self.close)
 
     @property
@@ -123,8 +125,10 @@ class Served:
         return self._port
 
     def visit(self):
-        """The page that stays open, or a new one if the server has closed it."""
-        self.page = self.page or Page(self.port)
+        """The page that stays open, or a new one if the server has closed it or will: it asks every 20 s who is still there."""
+        if time.monotonic() - self.visited > IDLE:
+            self.leave()
+        self.page, self.visited = self.page or Page(self.port), time.monotonic()
         return self.page
 
     def leave(self):
