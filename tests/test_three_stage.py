@@ -9,6 +9,7 @@ from twin import three_stage
 
 import mixflow as mf
 from mixflow.measure.separability import feature_margin
+from mixflow.methods.chunks import History
 
 TIMES = {"neurons": 100, "attention": 500, "converge": 500}
 
@@ -106,6 +107,15 @@ def test_descent_does_not_wait_where_nothing_moves_any_more():
     drawn = mf.ThreeStage(mf.GradientDescent(batch_size=1), 1, mf.Until("feature_margin", 0.1, limit=500), 1)
     with pytest.warns(UserWarning, match=r"reached its limit at t = 501:"):  # the next batch may be another
         assert mf.train(mf.Mixture(2), mf.Transformer(omega=0), drawn).switches[1]["trigger"] == "limit"
+
+
+def test_a_standstill_begins_at_the_first_row_that_repeats_wherever_a_call_ended():
+    rows, steps = np.array([[1.0, 0.0], [3.0, 0.0], [3.0, 1.0], [3.0, 1.0], [3.0, 1.0]]), [0, 10, 20, 30, 40]
+    for cut in range(1, 5):
+        history = History(steps=steps, parts=[{"x": rows[:cut]}, {"x": rows[cut:]}])
+        history.drop_repeated()
+        assert history.steps == [0, 10, 20]
+        np.testing.assert_array_equal(history.saved["x"], rows[:3])
 
 
 def test_every_stage_of_a_flow_is_certified():
