@@ -73,10 +73,17 @@ def test_atoms_the_task_never_had():
     np.testing.assert_allclose(said, [F, F], rtol=0, atol=1e-12)
 
 
-def test_a_network_of_one_s_own_must_be_built_by_its_code():
+def test_a_network_of_one_s_own_is_kept_in_memory_and_given_to_a_file(tmp_path):
     run = mf.train(mf.Mixture(2), Vote(), METHOD)
-    with pytest.raises(mf.SpecError, match="build it with the code that defines it"):
-        run.predict(["c1 +v1"])
+    path = run.save(tmp_path / "run.nc")
+    with pytest.raises(mf.SpecError, match=r"no file brings: give it.* mf.load\(path, network=Vote"):
+        mf.load(path).predict(["c1 +v1 -v2"])
+    for each in (run, mf.load(path, network=Vote())):
+        margin = each.dataset.margin[-1] * each.dataset.label
+        np.testing.assert_allclose(each.predict(run.task.population().atoms), margin, rtol=0, atol=1e-12)
+        assert each.transformer == Vote()
+        assert int(each.extend(10).dataset.step[-1]) == int(run.dataset.step[-1]) + 10
+        np.testing.assert_array_equal(each.weights()["w"], run.weights()["w"])
 
 
 def test_many_classes():

@@ -103,6 +103,85 @@ def test_bad_input(call, says):
 
 def test_a_file_never_brings_a_function(smooth, tmp_path, monkeypatch):
     path = mf.train(mf.Mixture(2), smooth, mf.GradientDescent(steps=10)).save(tmp_path / "run.nc")
-    monkeypatch.setattr("mixflow.networks.reading._KNOWN", {})
+    monkeypatch.setattr("mixflow.networks.functions._KNOWN", {})
     with pytest.raises(mf.SpecError, match=r"test_read_out:gated, which no file brings: make it with mf.Network"):
         _ = mf.load(path).transformer
+
+
+def scaled(factor):
+    def answer(O, parameters):
+        return factor * O.mean(axis=-1)[0]
+
+    return answer
+
+
+@pytest.fixture(scope="module")
+def namesakes():
+    """Two functions of one name, and a run of each."""
+    networks = [mf.Network(scaled(factor), READS) for factor in (1.0, 3.0)]
+    runs = [mf.train(mf.Mixture(2), network, SHORT) for network in networks]
+    return networks, runs
+
+
+SHORT = mf.GradientDescent(0.1, 20, save_every=10)
+ATOM = "c1 +v1 -v2"
+
+
+def answered(run):
+    return run.dataset.margin.sel(atom=ATOM).values[-1] * run.dataset.label.sel(atom=ATOM).item()
+
+
+def test_a_run_keeps_its_own_function(namesakes, tmp_path):
+    networks, runs = namesakes
+    many = mf.train_many(mf.Mixture(2), networks, SHORT)
+    for i, (network, run) in enumerate(zip(networks, runs)):
+        assert run.transformer is network
+        assert many[i].transformer is network
+        longer = run.extend(10)
+        assert longer.transformer is network
+        assert longer.expand().transformer is network
+        saved = mf.load(run.save(tmp_path / "run.nc"))
+        for each in (run, many[i], longer, saved):
+            assert each.predict([ATOM]).item() == pytest.approx(answered(each), abs=1e-12)
+    assert abs(answered(runs[0]) - answered(runs[1])) > 0.01
+
+
+def test_a_file_is_read_with_the_function_it_was_trained_with(namesakes, tmp_path, monkeypatch):
+    from mixflow.networks import functions
+
+    networks, runs = namesakes
+    path, name = runs[0].save(tmp_path / "run.nc"), functions.named(networks[0].read_out)
+    monkeypatch.setattr(functions, "_KNOWN", {})
+    functions.known(networks[1].read_out)
+    with pytest.raises(mf.SpecError, match="is another function here: give the one it was trained with"):
+        _ = mf.load(path).transformer
+    given = mf.load(path, network=networks[0])
+    assert given.predict([ATOM]).item() == pytest.approx(answered(runs[0]), abs=1e-12)
+    functions.known(scaled(1.0))  # the same function once more
+    assert functions.found(name, functions.fingerprint(networks[0].read_out)).__closure__[0].cell_contents == 1.0
+    with pytest.raises(mf.SpecError, match="a name of 2 functions here"):  # compiled by another Python
+        functions.found(name, "2.7:0")
+    other = mf.Network(scaled(1.0), mf.Transformer(width=6))
+    with pytest.raises(mf.SpecError, match=r"network has transformer = .*: give the network that was trained"):
+        mf.load(path, network=other)
+
+
+def test_a_fingerprint_sees_what_a_function_reads(monkeypatch):
+    from mixflow.networks.functions import fingerprint
+
+    table = np.arange(3.0)
+    same = [lambda O, p: O[0] * table[0] for _ in range(2)]
+    assert fingerprint(same[0]) == fingerprint(same[1])
+    before = fingerprint(same[0]), fingerprint(gated), fingerprint(answered)
+    table[0] = 5.0
+    assert fingerprint(same[0]) != before[0]
+    assert fingerprint(lambda O, p: O[0] * table[1]) != fingerprint(same[0])
+    monkeypatch.setitem(globals(), "ATOM", "another")
+    assert fingerprint(answered) != before[2]
+    assert fingerprint(gated) == before[1]
+
+
+def test_it_shows_itself(smooth):
+    said = repr(smooth)
+    assert "test_read_out:gated, Transformer(width=5" in said
+    assert said.endswith("parameters={'scale': 1.0, 'shift': [0.1, 0.2]})")

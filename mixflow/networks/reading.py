@@ -9,6 +9,7 @@ import numpy as np
 
 from ..errors import SpecError
 from ..jaxed import jax
+from . import functions
 from . import weights as every_weight
 from .initial import start
 from .own import Network
@@ -16,7 +17,6 @@ from .transformer import Transformer
 
 TAKEN = ("w", "A", "G_K", "G_Q", "G_QQ", "G_V", "N", "W_K", "W_Q", "W_KQ", "W_V", "value_neurons", "bias", "z", "loss")
 BUILT_IN = ("bias", "read_out", "offset")  # parts of a Transformer's own read-out
-_KNOWN = {}  # functions by name, of this process: a file names them, but never brings them
 
 
 class ReadOutNetwork(Network):
@@ -39,7 +39,14 @@ class ReadOutNetwork(Network):
         if clash := [name for name in found if name in TAKEN or not str(name).isidentifier()]:
             raise SpecError(f"parameters has {clash[0]!r}: expected a name of its own, none of {', '.join(TAKEN)}.")
         self.read_out, self.neurons, self.transformer, self.parameters = answer, neurons, transformer, found
-        _KNOWN.update({_named(f): f for f in (answer, neurons) if f is not None})
+        for function in filter(None, (answer, neurons)):
+            functions.known(function)
+
+    def __repr__(self):
+        own = {"parameters": {name: x.tolist() for name, x in self.parameters.items()}}
+        own["neurons"] = self.neurons and functions.named(self.neurons)
+        more = "".join(f", {name}={value}" for name, value in own.items() if value)
+        return f"Network({functions.named(self.read_out)}, {self.transformer!r}{more})"
 
     def __getattr__(self, name):
         if name.startswith("__") or name == "transformer":
@@ -107,39 +114,32 @@ class ReadOutNetwork(Network):
         shape = (len(task.heads), len(task.labels)) if task.loss == "softmax" else (len(task.labels),)
         if np.shape(F) != shape:
             raise SpecError(
-                f"{_named(self.read_out)} gives shape {np.shape(F)}: expected {shape} for loss = {task.loss!r}."
+                f"{functions.named(self.read_out)} gives shape {np.shape(F)}: expected {shape} for loss = {task.loss!r}."
             )
         return F
 
     def spec(self):
-        """Its functions by name, its Transformer, and the start of its parameters."""
-        named = {"answer": _named(self.read_out), "neurons": None if self.neurons is None else _named(self.neurons)}
+        """Its functions by name and fingerprint, its Transformer, and the start of its parameters."""
+        own = {"answer": self.read_out, "neurons": self.neurons}
         return {
             "kind": "read-out",
-            **named,
+            **{name: f and functions.named(f) for name, f in own.items()},
+            "code": {name: functions.fingerprint(f) for name, f in own.items() if f},
             "transformer": self.transformer.spec(),
             "parameters": {name: x.tolist() for name, x in self.parameters.items()},
         }
-
-
-def _named(function):
-    return f"{getattr(function, '__module__', '')}:{getattr(function, '__qualname__', repr(function))}"
 
 
 def rebuilt(spec):
     """The network of a `spec()`; its functions must have been given to `mf.Network` in this process."""
     from ..spec import build
 
-    answer, neurons = spec.get("answer"), spec.get("neurons")
-    for name in (answer, neurons):
-        if name is not None and name not in _KNOWN:
-            raise SpecError(
-                f"the run has the read-out {name}, which no file brings: make it with mf.Network(answer, …) first."
-            )
+    code = spec["code"] if isinstance(spec.get("code"), dict) else {}
+    answer, neurons = (spec.get(name) and functions.found(spec[name], code.get(name)) for name in ("answer", "neurons"))
     transformer = build("transformer", spec.get("transformer"))
     own = spec.get("parameters")
     try:
         parameters = {name: np.asarray(x, float) for name, x in own.items()}
     except (AttributeError, TypeError, ValueError):
         raise SpecError(f"parameters = {own!r:.60}: expected arrays of numbers by name.") from None
-    return ReadOutNetwork(_KNOWN.get(answer), transformer, parameters=parameters, neurons=_KNOWN.get(neurons))
+    return ReadOutNetwork(answer, transformer, parameters=parameters, neurons=neurons)

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     import xarray
 
     from ..measure.stages import Stage
-    from ..types import Path, PathLike
+    from ..types import Path, PathLike, Sequence
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,6 +33,7 @@ class Runs:
              its seed, width, omega, bias, model, the number of its events and, where it diverged, the step (else -1).
              Where members end at different times (stages that end at events) the saves are numbered instead, loss (run, save),
              with time (run, save).
+    networks the very networks that were trained, if known, as of a Run
 
     Raises StoreError where a file cannot be written.
 
@@ -44,6 +45,7 @@ class Runs:
     """
 
     dataset: xarray.Dataset
+    networks: Sequence[Any] | None = None
 
     def __len__(self):
         return self.dataset.sizes["run"]
@@ -85,7 +87,7 @@ class Runs:
         }
         if "stages" in one.attrs:
             one.attrs["stages"] = json.dumps(json.loads(one.attrs["stages"])[i])
-        return Run(one)
+        return Run(one, None if self.networks is None else self.networks[i])
 
     def __iter__(self):
         return (self[i] for i in range(len(self)))

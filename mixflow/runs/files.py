@@ -3,26 +3,34 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import numbers
 import warnings
 from typing import TYPE_CHECKING
 
 from .. import sealed
-from ..errors import MixflowError, StoreError
+from ..checks import listed
+from ..errors import MixflowError, SpecError, StoreError
 from .schema import SCHEMA_VERSION
 
 if TYPE_CHECKING:
+    from typing import Any
+
     from ..runs.batch import Runs
     from ..runs.run import Run
     from ..types import PathLike
 
+CODE = ("answer", "neurons", "code")  # what a description says of functions
 
-def load(path: PathLike) -> Run | Runs:
+
+def load(path: PathLike, *, network: Any = None) -> Run | Runs:
     """Read a run written by `Run.save`, or a batch written by `Runs.save`, verify its checksum and return it.
 
-    path  of the netCDF file
+    path     of the netCDF file
+    network  what was trained, where no file brings it, a Network of one's own; for a batch a list of them
 
-    Raises StoreError for a file that is missing, truncated, altered, written by another schema, or no run inside.
+    Raises StoreError for a file that is missing, truncated, altered, written by another schema, or no run inside; SpecError
+    for a network that the file does not describe.
 
     >>> import mixflow as mf, pathlib, tempfile
     >>> path = pathlib.Path(tempfile.mkdtemp()) / "run.nc"
@@ -34,8 +42,10 @@ def load(path: PathLike) -> Run | Runs:
     from .run import Run
 
     dataset = open_dataset(path)
-    run = Runs(dataset) if "run" in dataset.dims else Run(dataset)
+    run = Runs(dataset, network) if "run" in dataset.dims else Run(dataset, network)
     with believed(path):
+        if network is not None:
+            _fits(run, network)
         _look_at(run)
     return run
 
@@ -53,6 +63,25 @@ def believed(path):
             f"{sealed.said(path)} is whole but holds no run that this version understands ({what}): give a file written by "
             "mixflow."
         ) from error
+
+
+def _fits(run, network):
+    """SpecError if a given network is not the one that a run describes, names of functions aside."""
+    single = "transformer" in run.spec
+    described = [run.spec["transformer"]] if single else run.spec["transformers"]
+    networks = [network] if single else listed("network", network, f"a list of {len(described)} networks")
+    if len(networks) != len(described):
+        raise SpecError(f"network has {len(networks)} networks: expected {len(described)}, one for each run.")
+    for one, known in zip(networks, described, strict=True):
+        if not hasattr(one, "spec"):
+            raise SpecError(f"network = {one!r:.60}: expected the Network that was trained.")
+        given = json.loads(json.dumps(one.spec()))
+        apart = [name for name in {**known, **given} if name not in CODE and known.get(name) != given.get(name)]
+        if apart:
+            raise SpecError(
+                f"network has {apart[0]} = {given.get(apart[0])!r:.60}, but the run was trained with "
+                f"{known.get(apart[0])!r:.60}: give the network that was trained."
+            )
 
 
 def _look_at(run):

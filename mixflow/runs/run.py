@@ -43,6 +43,7 @@ class Run:
 
     dataset  xarray.Dataset with time first: loss (time,), w (time, head, feature), A, G_K, G_Q (time, head, key, query),
              margin (time, atom), z (time, head, atom), …; all of it in docs/schema.md
+    network  the very network that was trained, if known: a file has its description only
 
     Raises StoreError where a file cannot be written, SpecError where atoms cannot be listed.
 
@@ -55,6 +56,7 @@ class Run:
     """
 
     dataset: xarray.Dataset
+    network: Any = None
 
     def _repr_html_(self):
         return display.run(self)
@@ -88,7 +90,7 @@ class Run:
     @property
     def transformer(self) -> Any:
         """The specification of the network before training: a Transformer, a Vanilla or a Network."""
-        return network_from_spec(self.spec["transformer"])
+        return network_from_spec(self.spec["transformer"]) if self.network is None else self.network
 
     @property
     def method(self) -> Any:
@@ -140,7 +142,8 @@ class Run:
             return self
         kept = {name: (data[name].dims, data[name].values) for name in data.data_vars if "event" in data[name].dims}
         step = data.step.values if "step" in data.coords else None
-        return Run(labelled(engine, variables | kept, time=data.time.values, step=step, attrs=data.attrs, listed=True))
+        whole = labelled(engine, variables | kept, time=data.time.values, step=step, attrs=data.attrs, listed=True)
+        return Run(whole, self.network)
 
     def weights(self, time: float | None = None) -> Weights:
         """The weights by name at a saved time (the last if not given): w (head, d), W_K and W_Q (head, m, d).

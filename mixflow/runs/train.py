@@ -170,9 +170,9 @@ def finished(engine, network, method, outcome, wall_time, past=None, start=(None
         raise last.error or DivergedError("the start is not finite: lower omega.", step=0)
     if len(outcome.time):
         data = recorded(engine, network, method, outcome, wall_time=wall_time, start=start)
-        run = Run(data if past is None else joined(past.dataset, data, method))
+        run = Run(data if past is None else joined(past.dataset, data, method), network)
     else:
-        run = Run(past.dataset)
+        run = Run(past.dataset, network)
     stages = located(engine, network, outcome, None if past is None else past.dataset)
     if (seen := stamped(stages, run.dataset.time.values)) is not None:
         run.dataset.attrs["stages"] = json.dumps(seen, allow_nan=False)
@@ -243,7 +243,7 @@ def train_many(
     if not kept:
         raise Interrupted("interrupted before any run was finished.")
     engines, networks_kept, outcomes = ([each[i] for i in kept] for each in (engines, networks, outcomes))
-    runs = Runs(batch(engines, networks_kept, outcomes, method, wall_time=clock.perf_counter() - began))
+    runs = Runs(batch(engines, networks_kept, outcomes, method, wall_time=clock.perf_counter() - began), networks_kept)
     if interrupted:
         raise Interrupted(f"interrupted with {len(kept)} of {len(networks)} runs finished and kept.", run=runs)
     return runs
