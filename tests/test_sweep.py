@@ -14,7 +14,10 @@ import mixflow as mf
 from mixflow.errors import SpecError
 from mixflow.spec import build
 from mixflow.sweeping import cluster, cost
+from mixflow.sweeping.manifest import Manifest
 from mixflow.sweeping.plan import Plan
+from mixflow.sweeping.results import SweepResult
+from mixflow.sweeping.run import write_header
 from mixflow.sweeping.spec import Sweep
 from mixflow.sweeping.work import run_batch, trajectories, unpack
 
@@ -201,6 +204,32 @@ def test_samples_sweep_and_equal_their_single_runs():
         assert part["loss"][i] == float(data.loss[-1])
         assert part["loss_test"][i] == float(data.loss_test[-1])
         np.testing.assert_array_equal(part["series_w"][i], data.w.values)
+
+
+def test_a_separation_that_some_runs_have_is_kept_of_those():
+    plan = planned(
+        grid={"transformer.heads": [1, 2]},
+        output={"reductions": ["separation"]},
+        task={"classes": 2},
+        transformer={"width": 4},
+    )
+    margins = [unpack(run_batch(plan.job(batch))[0])["separation_margin"][0] for batch in range(plan.batches)]
+    assert np.isnan(margins).tolist() == [True, False]
+
+
+def test_a_sweep_of_which_nothing_could_be_computed_says_why(tmp_path):
+    described = Sweep({**TINY, "grid": {"transformer.omega": [0.1, 0.2]}})
+    plan = Plan(described)
+    write_header(tmp_path, described, plan)
+    manifest = Manifest.writing(tmp_path)
+    with pytest.raises(mf.StoreError, match="no finished batch yet: run mixflow sweep resume"):
+        SweepResult(tmp_path, plan, manifest).table()
+    manifest.fail(1, "SpecError: the second is bad.")
+    manifest.close()
+    with pytest.raises(
+        mf.StoreError, match="batch 1 failed with SpecError: the second is bad; mend what it names and run"
+    ):
+        mf.open_sweep(tmp_path).table()
 
 
 @pytest.mark.parametrize("classes", [2, 3])

@@ -147,6 +147,8 @@ def test_one_mean_field_run_stands_at_every_seed_whatever_the_model(tmp_path):
         ({"method": {"kind": "three-stage", "method": {"kind": "optimizer", "rule": "adam"}}}, "set the width"),
         ({"transformer": {"kind": "vanilla"}, "output": {"series": ["G_Q"]}}, "output.series = 'G_Q'"),
         ({"transformer": {"kind": "vanilla"}, "output": {"reductions": ["separation"]}}, "leave it out"),
+        ({"transformer": {"heads": 1}, "output": {"reductions": ["separation"]}}, "the network has 1: leave it out"),
+        ({"task": {"classes": 20}, "output": {"reductions": ["separation"]}}, "not listed one by one: leave it out"),
     ],
 )  # fmt: skip
 def test_bad_variants_are_one_sentence(description, words):

@@ -18,6 +18,7 @@ from ..engines import choose
 from ..errors import SpecError
 from ..spec import plain
 from .spec import objects
+from .work import no_separation
 
 MOST_GROUPS = 100_000
 BATCH_SECONDS = 1.0  # long against the 10 ms a batch costs to send and write, short against what a crash may lose
@@ -137,7 +138,7 @@ def _groups(sweep):
             f"the sweep falls into {count} groups that cannot share a program, above the limit of {MOST_GROUPS}: draw "
             "task and method fields from fewer values."
         )
-    offered = {}  # a series that only some groups have is kept of those
+    offered, separated = {}, {}  # a series or a separation that only some groups have is kept of those
     for chosen in itertools.product(*classes):
         settings = sweep.settings([int(indices[0]) for indices in chosen])
         task, network, method, model = objects(settings)
@@ -147,14 +148,18 @@ def _groups(sweep):
         chosen = [indices[:1] if a in same else indices for a, indices in enumerate(chosen)]
         packed = engine.lanes if "method.learning_rate" in shared else 1
         nominal = nominal_seconds(engine, method) / packed
-        sizes = _sizes(engine, sweep.output)
+        sizes = engine.save_bytes() if sweep.output["series"] else {}  # {variable: bytes of a save}
         offered |= sizes
+        if "separation" in sweep.output["reductions"]:
+            separated[no_separation(task, network)] = None
         kept = _saves(method) * sum(sizes.get(name, 0) for name in sweep.output["series"])
         runs = math.prod(len(indices) for indices in chosen)
         batch = sweep.output["batch"] or _batch_runs(packed, runs, nominal, kept)
         yield Group(tuple(chosen), packed, batch, nominal, kept, _label(settings, engine), same)
     for name in sweep.output["series"]:
         one_of("output.series", name, tuple(offered))
+    if separated and None not in separated:
+        raise SpecError(f"output.reductions has 'separation', but {next(iter(separated))}: leave it out.")
 
 
 def _classes(axis, shared, by_shape):
@@ -222,15 +227,6 @@ def _saves(method):
     if method.flows:
         return len(method.times()) if not method.staged else 500
     return method.inner.steps // method.inner.save_every + 2
-
-
-def _sizes(engine, output):
-    """{variable: bytes of a save} of the series that can be kept; a SpecError for a reduction that the network does not have."""
-    if "separation" in output["reductions"] and engine.network.no_closure is not None:
-        raise SpecError(
-            f"output.reductions has 'separation', which a {type(engine.network).__name__} does not offer: leave it out."
-        )
-    return engine.save_bytes() if output["series"] else {}
 
 
 def _label(settings, engine):

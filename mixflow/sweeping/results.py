@@ -136,7 +136,11 @@ class SweepResult:
         sweep = self.plan.sweep
         rows = [{name: x for name, x in part.items() if not name.startswith("series_")} for part in self.parts()]
         if not rows:
-            raise StoreError(f"{self.folder} has no finished batch yet: run mixflow sweep resume {self.folder}.")
+            fix = f"run mixflow sweep resume {self.folder}."
+            for batch, error in self.failed.items():
+                why = f"batch {batch} failed with {error.removesuffix('.')}; mend what it names and"
+                raise StoreError(f"no batch of {self.folder} could be computed: {why} {fix}")
+            raise StoreError(f"{self.folder} has no finished batch yet: {fix}")
         columns = {}
         for name in dict.fromkeys(name for row in rows for name in row):
             columns[name] = np.concatenate([row.get(name, np.full(len(row["run"]), np.nan)) for row in rows])

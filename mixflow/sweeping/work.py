@@ -153,6 +153,16 @@ def _stages(run):
     return row
 
 
+def no_separation(task, network):
+    """Why a network on a task has no separation time, or None."""
+    if network.no_closure is not None:
+        return f"a {type(network).__name__} does not offer it"
+    if task.unlisted is not None:
+        return "the atoms of the task are not listed one by one"
+    population = task.population()
+    return no_margin(population, len(network.heads_for(population)))
+
+
 def _separation(task, network, run, threshold):
     """When the deciding samples' feature margin first reaches the threshold, and the margin at the end.
 
@@ -160,7 +170,7 @@ def _separation(task, network, run, threshold):
     undone between two looks is missed, which for these slowly growing margins does not happen.
     """
     row = {"separation_time": math.nan, "separation_margin": math.nan}
-    if run is None or no_margin(task.population(), run.A.shape[1]):
+    if run is None or no_separation(task, network):
         return row
     asked, F = deciding(task), len(task.population().features)
 
