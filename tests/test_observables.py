@@ -142,3 +142,39 @@ def test_observe_names_every_axis_and_agrees_with_the_run():
     np.testing.assert_allclose(z.transpose("time", "head", "atom"), data.z, rtol=0, atol=1e-14)
     shuffled = observables.observe(data.transpose("atom", "query", "key", "feature", "head", "time"), task)
     xr.testing.assert_equal(got, shuffled)
+
+
+FEW = mf.GradientDescent(0.1, 4, save_every=2)
+
+
+@pytest.mark.parametrize("options", [{"queries": "one"}, {"queries": "sum"}, {"values": 2, "value_scale": 0.3}])
+def test_what_the_queries_of_the_run_s_own_network_read(options):
+    run = mf.train(Mixture(2), Transformer(width=4, **options), FEW)
+    got = observables.observe(run.dataset, run.task)
+    z = 0.5 + (got.phi * got.w).sum("feature")
+    np.testing.assert_allclose(z.transpose(*run.dataset.z.dims), run.dataset.z, rtol=0, atol=1e-13)
+
+
+def test_each_run_of_a_batch_asks_in_its_own_way():
+    queries = ("mean", "one", "sum")
+    runs = mf.train_many(Mixture(2), [Transformer(width=4, queries=each) for each in queries], FEW)
+    for data in (runs.dataset, runs.dataset.isel(run=[2, 0]), runs.dataset.isel(run=1)):
+        got = observables.observe(data, Mixture(2))
+        z = 0.5 + (got.phi * got.w).sum("feature")
+        np.testing.assert_allclose(z.transpose(*data.z.dims), data.z, rtol=0, atol=1e-13)
+
+
+def test_what_cannot_be_observed_is_one_sentence():
+    run = mf.train(Mixture(2), Transformer(width=4), FEW)
+    for task, says in (
+        (Mixture(3), "the features of the dataset are .* and those of the task .*: give run.task"),
+        (Mixture(12), "this task has no such list; give run.task"),
+        (mf.variants.repeated(2), "give run.task"),
+        (mf.variants.NoisyMixture(sigma=0.1), "this task has no such list; give run.task"),
+    ):
+        with pytest.raises(mf.SpecError, match=says):
+            observables.observe(run.dataset, task)
+    vanilla, many = mf.Vanilla(width=4, mlp_width=4), mf.train(Mixture(12), Transformer(), FEW)
+    for other in (mf.train(Mixture(2), vanilla, FEW), many):
+        with pytest.raises(mf.SpecError, match="the dataset has no w along head, feature: observe reads"):
+            observables.observe(other.dataset, other.task)

@@ -16,9 +16,10 @@ METHOD = mf.GradientDescent(learning_rate=0.5, steps=40, save_every=10)
         (mf.Mixture(2, priors=(0.7, 0.3)), mf.Transformer(width=8)),
         (mf.Mixture(2), mf.Transformer(width=8, values=2, value_scale=0.3, train_bias=True, offset=True)),
         (mf.Mixture(2), mf.Transformer(width=4, activate="before", shared_attention=True)),
+        (mf.Mixture(2), mf.Transformer(width=4, queries="one")),
         (mf.Mixture(2), mf.Vanilla(width=4, mlp_width=4)),
     ],
-    ids=["symmetric", "priors", "options", "before", "vanilla"],
+    ids=["symmetric", "priors", "options", "before", "one", "vanilla"],
 )
 def test_the_run_s_own_atoms_have_its_margins(task, network):
     run = mf.train(task, network, METHOD)
@@ -31,6 +32,23 @@ def test_the_run_s_own_atoms_have_its_margins(task, network):
     if network.no_closure is None:
         before = run.predict(population.atoms, time=5.0)
         np.testing.assert_allclose(population.labels * before, run.dataset.margin.sel(time=5.0), rtol=0, atol=1e-12)
+
+
+def test_the_token_that_asks():
+    """The atoms of the task know theirs; others are told, by name or as a token."""
+    run = mf.train(mf.Mixture(2), mf.Transformer(width=4, queries="one"), METHOD)
+    own, longer = "c1 +v1 -v2", "c1 +v1 -v2 -v2"
+
+    def said(atom, **more):
+        return float(run.predict([atom], **more)[0])
+
+    assert said(own) == said("-v2 c1 +v1") == said(own, query=["c1"])
+    assert said(longer, query=["c1"]) == said(longer, query=[("c1", 1)])
+    assert said(longer, query=["c1"]) != said(longer, query=["-v2"])
+    with pytest.raises(mf.SpecError, match="is no atom of the run's task: say which token of each atom asks"):
+        run.predict([own, longer])
+    with pytest.raises(mf.SpecError, match="query has 'c1 v1': expected one token"):
+        run.predict([own], query=["c1 v1"])
 
 
 def test_classes_of_softmax_are_heads():
@@ -69,8 +87,8 @@ def test_atoms_the_task_never_had():
         scores = (X @ t["W_K"][h].T) @ (X @ t["W_Q"][h].T).T
         P = np.exp(scores) / np.exp(scores).sum(axis=0)
         F += sign * max(0.0, t["bias"][h] + np.mean((X @ t["w"][h]) @ P))
-    said = run.predict([atom, "c2 -0.5v1 +2v2 +2v2 c1"])
-    np.testing.assert_allclose(said, [F, F], rtol=0, atol=1e-12)
+    said = run.predict([atom, "c2 -0.5v1 +2v2 +2v2 c1", "c2 -.5v1 2.v2 .2e1v2 c1"])
+    np.testing.assert_allclose(said, [F, F, F], rtol=0, atol=1e-12)
 
 
 def test_a_network_of_one_s_own_is_kept_in_memory_and_given_to_a_file(tmp_path):
@@ -101,7 +119,7 @@ def test_many_classes():
         ([[("v9", 1)]], {}, "v9"),
         ([], {}, "at least one atom"),
         (3, {}, "a list of atoms"),
-        (["c1 +v1"], {"time": 0.25}, "the nearest is"),
+        (["c1 +v1"], {"time": 20.0000001}, r"time = 20.0000001 was not saved: .* the nearest is 20.0\.$"),
     ],
 )
 def test_bad_atoms_are_one_sentence(atoms, more, says):

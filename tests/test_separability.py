@@ -212,5 +212,7 @@ def test_what_has_no_margin():
     for method in (Until("feature_margin", 0.1), ThreeStage().attention):
         with pytest.raises(SpecError, match=r"as many heads \+ as -, but the network has 1; end the attention stage"):
             train(Mixture(2), Transformer(heads=1), ThreeStage(GradientDescent(), attention=method))
-    with pytest.raises(SpecError, match="as many heads"):
+    with pytest.raises(SpecError, match=r"but the network has 1; use a network with an even number of heads\.$"):
         feature_margin(Mixture(2), np.zeros((1, 4, 4)))
+    with pytest.raises(SpecError, match=r"has loss = 'squared'; use a task with loss='logistic'\.$"):
+        feature_margin(Mixture(2, loss="squared"), np.zeros((2, 4, 4)))

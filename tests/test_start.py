@@ -146,3 +146,10 @@ def test_a_construction_is_a_start(width):
 def test_bad_input(call, says):
     with pytest.raises(mf.SpecError, match=says):
         call()
+
+
+def test_a_start_that_is_not_finite_is_refused():
+    w = np.full((2, 4), np.nan)
+    for model in ("gram", "full"):
+        with pytest.raises(mf.SpecError, match="start has w with 8 entries that are not finite"):
+            mf.train(mf.Mixture(2), mf.Transformer(width=4), METHOD, model=model, start={"w": w})

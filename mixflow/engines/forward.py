@@ -53,14 +53,21 @@ def key_mass(task, A, ask=None):
 
 
 def features(task: FiniteTask, A: Array, ask: tuple[Array, Array] | None = None) -> Array:
-    """Attention-averaged features φ_h(a) in feature coordinates, z_h(a) = b + φ_h(a)·w_h: (..., h, n, F)."""
+    """Attention-averaged features φ_h(a) in feature coordinates, z_h(a) = b + φ_h(a)·w_h: (..., h, n, F).
+
+    ask  how often each token type asks (n, T) and what the sum is divided by (n,), as `networks.readout.asking(network, task)`
+         gives them; the mean over all tokens if not given
+    """
     task, A = _checked(task, A)
     X, shape, ask = _token_matrix(task), (len(task.count), len(task.features)), _asking(task, ask)
     return _chunked(lambda S: _mass(task.count, S, *ask) @ X, scores(task, A), shape)
 
 
 def preactivation(task: FiniteTask, w: Array, A: Array, bias: float, ask: tuple[Array, Array] | None = None) -> Array:
-    """z_h(a) = b + (1/L_a) Σ_q M[a,q] Σ_k P[a,k,q] s_k w[f_k]: (..., h, n)."""
+    """z_h(a) = b + (1/L_a) Σ_q M[a,q] Σ_k P[a,k,q] s_k w[f_k]: (..., h, n).
+
+    ask  (M (n, T), L (n,)) of a network with other queries, as `networks.readout.asking(network, task)` gives them
+    """
     task, A = _checked(task, A)
     S, u, lead = _scores_and_values(task, w, A)
     M, ask = task.count, _asking(task, ask)

@@ -6,13 +6,17 @@ dataset, with names on every axis.
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from ..checks import shown
 from ..engines import forward
 from ..engines.forward import features as attention_features  # φ_h(a), (..., head, atom, F)
 from ..errors import SpecError
+from ..networks.readout import asking
+from ..spec import build
 from ..tasks.means import averages, mean_accuracy
 
 if TYPE_CHECKING:
@@ -83,17 +87,27 @@ def attention_probabilities(task: FiniteTask, A: Array) -> Array:
 def observe(dataset: xarray.Dataset, task: FiniteTask) -> xarray.Dataset:
     """Every observable of a dataset with `w`, `A` and `margin` (atoms listed), as a Dataset on the same time.
 
-    Losses and accuracy are the dataset's own where it has them, as every run's has; else those of the paper's network.
+    Losses and accuracy are the dataset's own where it has them, as every run's has; else those of the paper's network. `phi` is
+    what the queries of the run's own network read; of the paper's, where the dataset names none.
+
+    Raises SpecError for weights without names of features and heads, and for a task that is not the dataset's.
+
+    >>> import mixflow as mf
+    >>> run = mf.train(mf.Mixture(), mf.Transformer(width=4, queries="one"), mf.GradientDescent(steps=2, save_every=1))
+    >>> seen = mf.measure.observe(run.dataset, run.task)
+    >>> bool(abs(0.5 + (seen.phi * seen.w).sum("feature") - run.dataset.z).max() < 1e-12)
+    True
     """
     import xarray as xr
 
-    task = task.population()
+    task = _own_task(dataset, task)
     lead = tuple(sorted(dim for dim in dataset["margin"].dims if dim != "atom"))  # time, or run and time for a batch
 
     def order(name, *dims):
         return dataset[name].transpose(*lead, *dims).values
 
-    margin, w = order("margin", "atom"), order("w", "head", "feature")
+    neurons = ("head", *(dim for dim in ("value",) if dim in dataset["w"].dims), "feature")
+    margin, w = order("margin", "atom"), order("w", *neurons)
     A = order("A", "head", "key", "query")
     align, kinds = alignment(task, w), ("all", "easy", "hard")
     if "loss" in dataset:
@@ -107,16 +121,56 @@ def observe(dataset: xarray.Dataset, task: FiniteTask) -> xarray.Dataset:
         "loss_easy": (lead, loss["easy"]),
         "loss_hard": (lead, loss["hard"]),
         "accuracy": (lead, accuracy(task, margin)),
-        "w": ((*lead, "head", "feature"), align["w"]),
-        "cosine": ((*lead, "head", "feature"), align["cosine"]),
+        "w": ((*lead, *neurons), align["w"]),
+        "cosine": ((*lead, *neurons), align["cosine"]),
         "score": ((*lead, "head", "key", "query"), A),
         "attention": ((*lead, "head", "atom", "key", "query"), attention_probabilities(task, A)),
-        "phi": ((*lead, "head", "atom", "feature"), attention_features(task, A)),
+        "phi": ((*lead, "head", "atom", "feature"), _features_read(dataset, task, A)),
     }
-    coords = {name: dataset[name] for name in (*lead, "head") if name in dataset.coords}
+    coords = {name: dataset[name] for name in (*lead, *neurons[:-1]) if name in dataset.coords}
     coords |= {"feature": list(task.features), "key": list(task.features), "query": list(task.features)}
     coords |= {"atom": list(task.names)}
     result = xr.Dataset(variables, coords=coords)
     result["score_identifier_as_key"] = result["score"].sel(key=c).rename(key="identifier")
     result["score_identifier_as_query"] = result["score"].sel(query=c).rename(query="identifier")
     return result
+
+
+def _own_task(dataset, task):
+    """The population of the task, whose features and atoms are the dataset's; SpecError otherwise."""
+    wanted = {"w": ("head", "feature"), "A": ("head", "key", "query"), "margin": ("atom",)}
+    for name, dims in wanted.items():
+        if name not in dataset or not set(dims) <= set(dataset[name].dims):
+            raise SpecError(
+                f"the dataset has no {name} along {', '.join(dims)}: observe reads a Transformer's weights by the names of its "
+                "features; up to 8 classes run.expand().dataset writes them out."
+            )
+    if task.unlisted is not None:
+        raise SpecError(
+            f"task = {shown(task)}: the dataset lists its atoms, and this task has no such list; give run.task."
+        )
+    task = task.population()
+    for name, known in (("feature", task.features), ("atom", task.names)):
+        if name in dataset.coords and dataset[name].values.tolist() != list(known):
+            raise SpecError(
+                f"the {name}s of the dataset are {shown(dataset[name].values.tolist())} and those of the task "
+                f"{shown(list(known))}: give run.task."
+            )
+    return task
+
+
+def _features_read(dataset, task, A):
+    """φ_h(a) of the networks that the dataset's spec names, (..., head, atom, F)."""
+    spec = json.loads(dataset.attrs.get("spec", "{}"))
+    if "transformers" not in spec:
+        return attention_features(task, A, _ask(spec.get("transformer"), task))
+    runs = [_ask(spec["transformers"][int(i)], task) for i in np.atleast_1d(dataset["run"].values)]
+    if dataset["run"].ndim == 0:
+        return attention_features(task, A, runs[0])
+    return np.stack([attention_features(task, each, ask) for each, ask in zip(A, runs, strict=True)])
+
+
+def _ask(table, task):
+    """How the queries of a network in a spec ask; as the paper's where it is no Transformer."""
+    plain = table is None or table["kind"] != "transformer"
+    return None if plain else asking(build("transformer", table), task)

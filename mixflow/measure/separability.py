@@ -168,7 +168,8 @@ def feature_points(
     one_of("heads", heads, ("both", "+", "-"))
     task, H = task.population(), np.shape(A)[-3] if np.ndim(A) > 2 else 1
     if (why := no_margin(task, H)) is not None:
-        raise SpecError(f"{why}; use a task with loss='logistic' and an even number of heads.")
+        fix = "a network with an even number of heads" if "heads" in why else "a task with loss='logistic'"
+        raise SpecError(f"{why}; use {fix}.")
     chosen = _chosen(task, samples)
     ask = asking(network, task) if hasattr(network, "queries") else None
     phi = features(task, A, ask)[..., chosen, :] @ embedding(task).T  # (..., h, n', d)

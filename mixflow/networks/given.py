@@ -20,5 +20,9 @@ def given(blank, weights):
         if name not in blank or x.shape != shape:
             expected = ", ".join(f"{key} {np.shape(value)}" for key, value in blank.items())
             raise SpecError(f"start has {name} of shape {np.shape(weights[name])}: expected {expected}.")
+        if not np.isfinite(x).all():
+            raise SpecError(
+                f"start has {name} with {np.sum(~np.isfinite(x))} entries that are not finite: give finite numbers."
+            )
         found[name] = x
     return found

@@ -1,6 +1,7 @@
 """What the network of a run answers on atoms of the user's own, at any saved time."""
 
 import re
+from dataclasses import replace
 
 import numpy as np
 
@@ -11,7 +12,7 @@ from ..jaxed import in_float64
 from ..tasks import FiniteTask
 from .weights import saved
 
-TOKEN = re.compile(r"([+-]?(?:\d+\.?\d*(?:e[+-]?\d+)?)?)(.+)")
+TOKEN = re.compile(r"([+-]?(?:(?:\d+\.?\d*|\.\d+)(?:e[+-]?\d+)?)?)(.+)")
 
 
 @in_float64
@@ -40,6 +41,8 @@ def _task(run, atoms, query):
     features = task.features if population is None else population.features
     wanted = "a list of atoms, each a list of (feature, coefficient) tokens or a name such as 'c1 +v1 -v2'"
     made = [_tokens(atom, set(features)) if isinstance(atom, str) else atom for atom in listed("atoms", atoms, wanted)]
+    if query is not None:
+        query = [_asker(each, set(features)) for each in listed("query", query, "the asking token of each atom")]
     asked, labels, loss = len(made), [1.0] * len(made), "linear"
     if population is not None and population.loss == "softmax":
         # The heads are its classes, and a task must show them all: so its own atoms stand behind those asked for.
@@ -63,6 +66,31 @@ def _tokens(text, features):
     return found
 
 
+def _asker(token, features):
+    """The token that asks, from a tuple or from its name: 'c1'."""
+    tokens = _tokens(token, features) if isinstance(token, str) else [token]
+    if len(tokens) != 1:
+        raise SpecError(f"query has {shown(token)}: expected one token for each atom, for example 'c1'.")
+    return tokens[0]
+
+
+def _asking(run, task):
+    """The task with the asking tokens that the atoms have in the run's own task; SpecError for an atom that is not in it."""
+    population = None if run.task.unlisted else run.task.population()
+    own = {} if population is None else dict(zip(map(_sorted, population.atoms), population.query, strict=True))
+    for atom, name in zip(task.atoms, task.names, strict=True):
+        if _sorted(atom) not in own:
+            raise SpecError(
+                f"queries = 'one', and {shown(name)} is no atom of the run's task: say which token of each atom asks, for "
+                "example query=['c1']."
+            )
+    return replace(task, query=[own[_sorted(atom)] for atom in task.atoms])
+
+
+def _sorted(atom):
+    return tuple(sorted(atom))
+
+
 def _answers(run, task, place):
     """F (n,), or logits (C, n), at one save."""
     network, data = run.transformer, run.dataset
@@ -72,5 +100,5 @@ def _answers(run, task, place):
         return np.asarray(network.answer(run.engine.resume(data)["weights"], task))
     state = run.engine.at(data, place)
     if network.queries == "one" and task.query is None:
-        raise SpecError("queries = 'one': say which token of each atom asks, for example query=[('c1', 1)].")
+        task = _asking(run, task)
     return respond(task, network, {name: x[None] for name, x in state.items()})[1][0]

@@ -162,7 +162,8 @@ class Run:
 
         atoms  a list of atoms, each a list of (feature, coefficient) tokens or a name such as "c1 +v1 -v2"
         time   a saved time; the last if not given
-        query  for a network with queries="one", the token of each atom that asks
+        query  for a network with queries="one", the token of each atom that asks: ("c1", 1) or "c1"; atoms of the run's own
+               task know theirs
 
         Raises SpecError for features the task does not have, for a time that was not saved, and for tokens without names.
 

@@ -46,9 +46,9 @@ def saved(run, time=None):
         return len(times) - 1
     place = np.flatnonzero(np.isclose(times, real("time", time), rtol=1e-12, atol=1e-12))
     if not len(place):
-        near = times[np.abs(times - time).argmin()]
+        near = float(times[np.abs(times - time).argmin()])
         raise SpecError(
-            f"time = {time:g} was not saved: expected one of the run's {len(times)} times, the nearest is {near:g}."
+            f"time = {float(time)} was not saved: expected one of the run's {len(times)} times, the nearest is {near}."
         )
     return int(place[0])
 
