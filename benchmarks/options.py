@@ -4,9 +4,10 @@
 
 Exact: the reduction against every weight, 2,000 steps of descent at widths 5, 40 and 256 with coherent features, unequal classes
 and more dimensions than features; the largest difference of w, A, z and the loss anywhere. Cost: processor time of a step at
-K = 2 and infinite width, beside that of the paper's network. With PyTorch (here, or in the interpreter that --torch-python
-names) also a step of the obvious program: every weight, d = 64, m = 256, the eight samples as one batch, loss.backward(), SGD.
-Exits with an error if an option is not exact.
+K = 2, at a finite width (which one makes no difference to the reduction) and an infinite one, in turns with that of the paper's
+network; beside it the operations of its program, in those of the paper's, without what minibatches draw ahead. With PyTorch
+(here, or in the interpreter that --torch-python names) also a step of the obvious program: every weight, d = 64, m = 256, the
+eight samples as one batch, loss.backward(), SGD. Prints the table of README.md. Exits with an error if an option is not exact.
 """
 
 import argparse
@@ -18,6 +19,7 @@ import time
 import warnings
 
 EXACT, WIDTHS, STEPS = 1e-9, (5, 40, 256), 2000
+TIMED = {"finite": 40, "infinite": float("inf")}  # widths
 WITHOUT_TORCH = 3  # exit code
 AIM = 2  # times the step of the paper's network
 TOGETHER = {
@@ -103,27 +105,61 @@ def difference(option, width, steps=STEPS):
     return max(float(np.abs(sides[0][name] - sides[1][name]).max()) for name in ("w", "A", "z", "loss"))
 
 
-def microseconds(option, steps=20_000, repeats=3):
-    """Processor time of a step of all lanes, the best of several runs, compiled."""
-    import numpy as np
-
+def engine_of(option, width, steps=STEPS):
+    """The engine, and its method, at K = 2."""
     from mixflow.engines.gram import Gram
-    from mixflow.jaxed import float64
-    from mixflow.methods.chunks import descend
 
     options, rule, *changes = option
-    network, method = network_of(options, omega=0.3), method_of(rule, steps)
+    method = method_of(rule, steps)
+    return Gram(task_of(options, *(changes or [{}])), network_of(options, omega=0.3, width=width), method), method
+
+
+def clock(option, width, steps):
+    """A function that gives the microseconds of processor time of a step of all lanes, compiled."""
+    import numpy as np
+
+    from mixflow.methods.chunks import descend
+
+    engine, method = engine_of(option, width, steps)
+    rates = np.full(engine.lanes, method.learning_rate)
+    parameters = engine.parameters([engine.network] * engine.lanes, rates, rates)
+    states = [engine.start(engine.network)] * engine.lanes
+
+    def measure():
+        start = time.process_time()
+        descend(engine, states, parameters, steps, save_every=steps)
+        return 1e6 * (time.process_time() - start) / steps
+
+    measure()
+    return measure
+
+
+def cost(option, width, steps=20_000, turns=15):
+    """Microseconds of a step, and in those of the paper's network: the best of several runs of both, in turns."""
+    from mixflow.jaxed import float64
+
     with float64():
-        engine = Gram(task_of(options, *(changes or [{}])), network, method)
-        rates = np.full(engine.lanes, method.learning_rate)
-        parameters = engine.parameters([network] * engine.lanes, rates, rates)
-        states = [engine.start(network)] * engine.lanes
-        best = float("inf")
-        for repeat in range(1 + repeats):
-            start = time.process_time()
-            descend(engine, states, parameters, steps, save_every=steps)
-            best = min(best, time.process_time() - start) if repeat else best
-    return 1e6 * best / steps
+        sides = [clock(each, width, steps) for each in (option, OPTIONS["paper"])]
+        ours, paper = (min(times) for times in zip(*([side() for side in sides] for _ in range(turns)), strict=True))
+    return {"us": ours, "times_paper": ours / paper}
+
+
+def operations(option, width):
+    """How many operations on numbers a step is, for one lane; None where its program is JAX's."""
+    from mixflow.jaxed import float64
+    from mixflow.native import alone
+    from mixflow.native.graph import Untranslated
+    from mixflow.native.machine import traced
+
+    with float64():
+        engine, _ = engine_of(option, width)
+        one = alone(engine)
+        state, parameters = one.stack([one.start(one.network)]), one.parameters([one.network], [0.0], [0.0])
+        try:
+            drawn = {name: x[0] for name, x in one.ahead(0, parameters).items()}
+            return len(traced(one, state, parameters, drawn).order)
+        except Untranslated:
+            return None
 
 
 def torch_program(options, rule, changes=None, steps=200, width=256, d=64):
@@ -173,7 +209,7 @@ def torch_program(options, rule, changes=None, steps=200, width=256, d=64):
             options.get("queries"), x.mean(-1)
         )  # the identifier comes first
 
-    def cost(F, y):
+    def loss_of(F, y):
         kind = (changes or {}).get("loss", "logistic")
         return {
             "logistic": torch.nn.functional.softplus(-y * F),
@@ -207,7 +243,7 @@ def torch_program(options, rule, changes=None, steps=200, width=256, d=64):
         for _ in range(steps // 5):
             chosen = torch.randint(8, (rule["batch_size"],)) if "batch_size" in rule else slice(None)
             optimizer.zero_grad()
-            loss = cost(answer(X[chosen]), y[chosen]).mean()
+            loss = loss_of(answer(X[chosen]), y[chosen]).mean()
             loss.backward()
             if rule.get("normalised"):
                 length = torch.sqrt(sum((x.grad**2).sum() for x in trained))
@@ -247,33 +283,50 @@ def main():
     from engine import machine, versions  # also puts the package beside this folder on the path
 
     warnings.filterwarnings("ignore", message="at infinite width")
-    found, base = {}, microseconds(OPTIONS["paper"])
+    found, counts = {}, {kind: operations(OPTIONS["paper"], width) for kind, width in TIMED.items()}
     for name in asked.only or OPTIONS:
+        option = OPTIONS[name]
         found[name] = {
-            "difference": {width: difference(OPTIONS[name], width) for width in asked.widths},
-            "us": (us := base if name == "paper" else microseconds(OPTIONS[name])),
-            "times_paper": us / base,
+            "difference": {width: difference(option, width) for width in asked.widths},
             "torch_us": torch_microseconds(asked.torch_python, name),
         }
+        for kind, width in TIMED.items():
+            many = operations(option, width)
+            found[name][kind] = cost(option, width) | {"operations": many and many / counts[kind]}
         if not asked.json:
-            print(row(name, found[name]), flush=True)
+            print("" if len(found) > 1 else head(asked.widths), row(name, found[name]), sep="", flush=True)
     worst = max(max(each["difference"].values()) for each in found.values())
     if asked.json:
         print(json.dumps({"machine": machine(), "versions": versions(), "worst": worst, "options": found}))
     else:
         print(f"{machine()}; {versions()}; largest difference {worst:.1e} (must be below {EXACT:g})")
+        beyond = [name for name, each in found.items() if max(each[kind]["times_paper"] for kind in TIMED) > AIM]
+        print(f"beyond {AIM} steps of the paper's network: {', '.join(beyond) or 'none'}")
+        if all(each["torch_us"] is None for each in found.values()):
+            print("PyTorch is not here, so its column is empty: --torch-python PATH names an interpreter that has it.")
     return 0 if worst < EXACT else 1
+
+
+def head(widths):
+    """The first two lines of the table."""
+    each = [f"{kind}: {what}" for kind in TIMED for what in ("µs a step", "times paper", "operations")]
+    columns = ["option", *(f"width {width}" for width in widths), *each, "PyTorch: µs", "times ours"]
+    return f"| {' | '.join(columns)} |\n|{'---|' * len(columns)}\n"
 
 
 def row(name, each):
     """One line of the table."""
-    apart = " ".join(f"{x:.0e}" for x in each["difference"].values())
-    torch = (
-        ""
-        if each["torch_us"] is None
-        else f", PyTorch {each['torch_us']:7.0f} µs = {each['torch_us'] / each['us']:4.0f} ×"
-    )
-    return f"{name:24} {apart:24} {each['us']:6.2f} µs = {each['times_paper']:.2f} × paper (aim {AIM}){torch}"
+    cells = [name, *(f"{x:.0e}" for x in each["difference"].values())]
+    for kind in TIMED:
+        counted = each[kind]["operations"]
+        cells += [
+            f"{each[kind]['us']:.2f}",
+            f"{each[kind]['times_paper']:.2f}",
+            f"{counted:.2f}" if counted else "JAX's",
+        ]
+    torch = each["torch_us"]
+    cells += ["", ""] if torch is None else [f"{torch:.0f}", f"{torch / each['finite']['us']:.0f}"]
+    return f"| {' | '.join(cells)} |"
 
 
 if __name__ == "__main__":
