@@ -15,12 +15,17 @@ import numpy as np
 WORK = 12.0  # of a step, in units of the K = 2 mixture (`Engine.work`); K = 3 has 5.3 and takes a second to compile, K = 4 has 22
 
 
+def apt(engine):
+    """Whether a step is arithmetic alone, and little of it."""
+    return engine.straight and engine.work() <= WORK
+
+
 def program(engine, state=None):
     """record(state, parameters, first, saves, stride), as `methods.chunks` calls it; None if JAX must serve.
 
     state  one of a run, for its shapes: a start takes seconds where the network is wide
     """
-    if not engine.straight or engine.work() > WORK:
+    if not apt(engine):
         return None
     one = alone(engine)
     state = one.stack([one.start(engine.network) if state is None else state])

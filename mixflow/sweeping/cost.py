@@ -24,7 +24,7 @@ PILOTS = 3  # batches of each kind for each worker: the first one compiles, the 
 ROW_BYTES, PART_BYTES = 230, 4600  # of one run's reductions, and of a part's own headers (an .npz of twenty arrays)
 BATCH_SECONDS = 0.012  # of processor for sending, receiving, writing and syncing a batch
 END_OVER_START = 0.8  # stopping and consolidating, in units of the start: 0.6 to 1.0 measured, idle and busy
-ROUGH = 10  # without pilots a cost is known to about this factor: only what is beyond it is refused unseen
+ROUGH = 2  # without pilots a cost is known to about this factor: only what is beyond it is refused unseen
 
 
 @dataclass(frozen=True)

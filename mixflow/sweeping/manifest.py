@@ -22,7 +22,7 @@ import numpy as np
 
 from ..errors import StoreError
 
-FORMAT = 3  # 3: one SQLite file; before it, sweep.json, manifest.jsonl and a file for each batch
+FORMAT = 4  # 4: other batches, sized by the time a step takes now; 3: one SQLite file
 WAITING, DONE, FAILED = 0, 1, 2
 TABLES = (
     "CREATE TABLE fact (name TEXT PRIMARY KEY, value TEXT) STRICT",

@@ -13,6 +13,7 @@ from functools import cached_property
 
 import numpy as np
 
+from .. import native
 from ..checks import one_of
 from ..engines import choose
 from ..errors import SpecError
@@ -25,6 +26,9 @@ BATCH_SECONDS = 1.0  # long against the 10 ms a batch costs to send and write, s
 MOST_RUNS = 256
 MOST_BYTES = 32 << 20  # of trajectories in one batch
 PIECES = 16  # even a small group is cut into this many batches, so that every core of a desktop has work
+# Of a step of all lanes for each unit of `Engine.work`, in machine code (True) and by JAX, as measured (benchmarks/README.md):
+# 0.82 µs at K = 2, 3.1 for the 6.8 units of K = 3; by JAX 64 for the 32 units of K = 4, 8,054 for the 4,096 of K = 8.
+UNIT_SECONDS = {True: 0.8e-6, False: 2e-6}
 UNUSED_AT_INFINITY = {"transformer.seed", "transformer.dimension"}  # what the mean-field limit does not depend on
 
 
@@ -219,7 +223,7 @@ def nominal_seconds(engine, method):
     if method.flows:  # some thousand evaluations, more with more atoms
         return 0.1 * size
     steps = 100_000 if method.staged else method.steps  # stages end at events: their length is known only afterwards
-    return 1e-3 + 5e-6 * steps * size
+    return 1e-3 + UNIT_SECONDS[native.apt(engine)] * steps * size
 
 
 def _saves(method):
