@@ -8,7 +8,7 @@ import numpy as np
 
 from ..jaxed import jax, jit, programs
 
-AHEAD = 1024  # steps drawn in one call where a step itself cannot draw (`native`)
+AHEAD = 2048  # steps drawn in one call where a step itself cannot draw (`native`)
 TURNS = ((13, 15, 26, 6), (17, 29, 16, 24))
 
 

@@ -27,8 +27,8 @@ MOST_RUNS = 256
 MOST_BYTES = 32 << 20  # of trajectories in one batch
 PIECES = 16  # even a small group is cut into this many batches, so that every core of a desktop has work
 # Of a step of all lanes for each unit of `Engine.work`, in machine code (True) and by JAX, as measured (benchmarks/README.md):
-# 0.82 µs at K = 2, 3.1 for the 6.8 units of K = 3; by JAX 64 for the 32 units of K = 4, 8,054 for the 4,096 of K = 8.
-UNIT_SECONDS = {True: 0.8e-6, False: 2e-6}
+# 0.82 µs at K = 2, 3.1 for the 5.3 units of K = 3; by JAX 64 for the 22 units of K = 4, 8,054 for the 2,304 of K = 8.
+UNIT_SECONDS = {True: 0.8e-6, False: 3e-6}
 UNUSED_AT_INFINITY = {"transformer.seed", "transformer.dimension"}  # what the mean-field limit does not depend on
 
 
