@@ -84,7 +84,10 @@ def test_a_quick_run_does_not_wait_for_a_crowd_of_long_ones(monkeypatch):
 
     async def crowd():
         line = jobs.Jobs(asyncio.get_running_loop())
-        long = [line.ask(Request.of({"omega": 0.1 + 0.01 * i, "steps": 500_000})) for i in range(45)]
+        long = [
+            line.ask(Request.of({"omega": 0.1 + 0.01 * i, "steps": 500_000, "classes": 4, "width": "64"}))
+            for i in range(45)
+        ]
         quick = line.ask(Request.of({"steps": 1000}))
         async with asyncio.timeout(10):
             assert [frame async for frame in quick.follow()] == []
