@@ -3,6 +3,15 @@
 import json
 import math
 
+from .spec import DEFAULT_KIND, SECTIONS, fields, kinds, plain
+
+# What the headline says in its own words, or leaves to the line of times; seeds and saves change no network and no rule.
+TOLD = {
+    "transformer": ("width", "omega", "bias", "seed", "dimension"),
+    "vanilla": ("width", "layers", "heads", "seed"),
+    "method": ("learning_rate", "steps", "save_every", "batch_seed", "until", "rtol", "atol", "save_at"),
+}
+
 
 def summary(run, *, provenance=False):
     """The end of the run as plain values: loss, accuracy, time, stages, w and A of every head, the spec."""
@@ -38,11 +47,13 @@ def summary(run, *, provenance=False):
 def table(run, *, provenance=False):
     """The same for people: a header, the stages, the weights of head +."""
     facts = summary(run, provenance=provenance)
-    transformer, task = facts["spec"]["transformer"], facts["spec"]["task"]
+    task, transformer, method = (facts["spec"][section] for section in SECTIONS)
     K = task.get("classes") or task.get("task", {}).get("classes")
     what = f"{K}-mixture" if K else f"task with {len(task['atoms'])} atoms"
+    loss = task.get("loss") or task.get("task", {}).get("loss") or "logistic"
+    asked = [what, *([] if loss == "logistic" else [f"{loss} loss"]), _dials(transformer), *_besides("method", method)]
     lines = [
-        f"{what}, {_dials(transformer)}, model {facts['model']}",
+        f"{', '.join(asked)}, model {facts['model']}",
         f"t = {facts['time']:g}   loss {facts['loss']:.10g}   accuracy {facts['accuracy']:.4g}"
         + (f"   held-out accuracy {facts['accuracy_test']:.4g}" if "accuracy_test" in facts else ""),
         "",
@@ -71,14 +82,38 @@ def _dials(transformer):
     if transformer.get("kind") == "read-out":
         return f"read-out {transformer['answer'].partition(':')[2]}, {_dials(transformer['transformer'])}"
     if transformer.get("kind") == "vanilla":
-        return f"width {transformer['width']}, {transformer['layers']} layers of {transformer['heads']} heads"
-    return f"width {transformer['width']}, ω = {transformer['omega']:g}, b = {transformer['bias']:g}"
+        found = f"width {transformer['width']}, {transformer['layers']} layers of {transformer['heads']} heads"
+    else:
+        found = f"width {transformer['width']}, ω = {transformer['omega']:g}, b = {transformer['bias']:g}"
+    return ", ".join([found, *_besides("transformer", transformer)])
+
+
+def _besides(section, table):
+    """What a table says besides the paper's network trained by plain descent, and besides how long and how exactly."""
+    kind, found = table.get("kind", DEFAULT_KIND[section]), []
+    if kind not in kinds(section):  # a network that was written down has no method
+        return found
+    if section == "method" and kind != "descent":
+        found.append(kind)
+    for key, field in fields(section, kind).items():
+        value = table.get(key)
+        if field.section and isinstance(value, dict):
+            found += _besides(field.section, value)
+        elif key not in TOLD.get(kind, TOLD[section]) and value != plain(field.default) and value is not None:
+            found.append(key if value is True else f"{key} {_brief(value)}")
+    return found
+
+
+def _brief(value):
+    if isinstance(value, dict):  # an Until
+        return f"{value['quantity']}:{value['threshold']:g}"
+    return f"{value:g}" if isinstance(value, float) else str(value)
 
 
 def _weights(run, facts):
     from .plot.run import attention_lines, neuron_lines
 
-    if "feature" not in run.dataset.coords:
+    if "feature" not in run.dataset.coords and "w_sector" not in run.dataset:
         return "weights along dimensions without names: see the dataset"
     ends = {**neuron_lines(run.dataset), **attention_lines(run.dataset)}
     plain = {

@@ -127,6 +127,35 @@ def test_what_cannot_change_while_a_run_goes_on_is_refused(capsys, short_runs, k
     assert out == ""
 
 
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        ("--width 4", "2-mixture, width 4, ω = 0.3, b = 0.5, model gram"),
+        (
+            "--width 4 --loss exponential --heads 1 --offset --queries one --transformer-attention tied --momentum 0.9",
+            "2-mixture, exponential loss, width 4, ω = 0.3, b = 0.5, heads 1, attention tied, queries one, offset, momentum 0.9, "
+            "model gram",
+        ),
+        (
+            "--network vanilla --width 4 --method optimizer --rule momentum --momentum 0.5",
+            "2-mixture, width 4, 1 layers of 2 heads, optimizer, rule momentum, momentum 0.5, model full",
+        ),
+    ],
+)
+def test_the_headline_names_what_differs_from_the_paper(capsys, words, says):
+    code, out, _ = call(capsys, "train", "--steps", "2", *words.split())
+    assert code == 0
+    assert out.split("\n")[0] == says
+
+
+def test_weights_of_many_classes_are_shown_by_sector(capsys):
+    code, out, _ = call(capsys, *["train", "--classes", "12", "--steps", "40", "--learning-rate", "1", "--json"])
+    w = json.loads(out)["w"]
+    code, out, _ = call(capsys, *["train", "--classes", "12", "--steps", "40", "--learning-rate", "1"])
+    assert code == 0
+    assert f"w·v_k {w['v']:.4f}   A[c_k, v_k] " in out
+
+
 @pytest.mark.parametrize("suffix", ["svg", "pdf", "png"])
 def test_train_draws(capsys, tmp_path, suffix):
     path = tmp_path / f"run.{suffix}"

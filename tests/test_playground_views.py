@@ -9,6 +9,7 @@ from browsing import QUICK, TIMED, executed, finished, painted, paths, picture, 
 from pages import TOKEN, playground
 
 import mixflow as mf
+from mixflow.playground import views
 from mixflow.playground.frames import decode
 from mixflow.playground.page import exported
 from mixflow.playground.presets import PRESETS
@@ -292,6 +293,15 @@ def test_a_view_shows_the_run_that_was_computed(browser, tmp_path, where):
     assert inside.locator("#loss .band").count() == len([stage for stage in run.stages if stage.found])
     assert said == []
     page.close()
+
+
+def test_a_view_of_another_start_has_what_the_page_draws_from():
+    """The page draws neurons from w, A and b, as the paper's network has them."""
+    run = mf.train(mf.Mixture(), mf.Transformer(width=4, value_scale=0.3), mf.GradientDescent(steps=4, save_every=2))
+    drawn = views.series(run.dataset)
+    z = mf.measure.preactivation(run.task, drawn["w"], drawn["A"], run.transformer.bias)
+    np.testing.assert_allclose(z, drawn["z"], rtol=0, atol=1e-13)
+    assert "mixflow view of" in repr(mf.view(run))
 
 
 def test_a_view_of_what_the_page_cannot_draw_says_so():

@@ -2,6 +2,7 @@
 
 import json
 import os
+import pathlib
 import resource
 import subprocess
 import sys
@@ -52,6 +53,20 @@ def test_schema(run):
     assert data.feature.values.tolist() == data.key.values.tolist() == ["c1", "c2", "v1", "v2"]
     assert data.atom.values[1] == "c1 +v1 -v2"
     assert all(data[name].dtype == np.float64 for name in data.data_vars)
+
+
+def test_the_page_of_the_schema_names_what_momentum_remembers():
+    page = (pathlib.Path(__file__).parents[1] / "docs" / "schema.md").read_text()
+    heavy = mf.GradientDescent(steps=2, momentum=0.9)
+    options = [
+        {"train_bias": True},
+        {"value_neurons": 2, "offset": True},
+        {"attention": "direct", "values": 2, "value_scale": 0.1},
+    ]
+    kept = [mf.train(mf.Mixture(2), mf.Transformer(width=4, **each), heavy).dataset for each in options]
+    names = {name for data in kept for name in data.data_vars if name.startswith("final_")}
+    assert len(names) == 7
+    assert [name for name in names if f"`{name}" not in page] == []
 
 
 def test_attributes_say_where_it_came_from(run):

@@ -47,7 +47,7 @@ class View:
 def view(run: Run, shown: Sequence[str] = SHOWN) -> View:
     """A run to play: the network on one sample, moved by a time cursor, beside its samples and charts.
 
-    run    a Run of the paper's network (two heads, labels + and −), at any width and by any method
+    run    a Run of the paper's network (two heads, labels + and −), at any width, from any start and by any method
     shown  any of "network", "samples", "loss", "scores"
 
     Returns a View. Raises SpecError for another network, for labels that are no signs, and for an unknown part.
@@ -74,7 +74,7 @@ def view(run: Run, shown: Sequence[str] = SHOWN) -> View:
 
 
 def _objection(run):
-    if changed := run.transformer.altered:
+    if changed := [name for name in run.transformer.altered if name != "value_scale"]:  # which moves the start alone
         return f"the run trained another network ({', '.join(changed)})"
     population = None if run.task.unlisted else run.task.population()
     if population is not None and population.loss in ("squared", "softmax"):
