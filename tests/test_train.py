@@ -1,6 +1,7 @@
 """Descent as a service: batches, continuation, interruption, divergence, minibatches, samples."""
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -18,6 +19,7 @@ def same(a, b):
 
 
 METHOD = mf.GradientDescent(0.1, 150, save_every=40)
+BASE = mf.Transformer(width=8, omega=0.5, seed=2)
 
 
 class TestMany:
@@ -26,10 +28,12 @@ class TestMany:
                   for w, o, b, s in [(8, 0.3, 0.5, 0), (8, 0.9, 0.1, 1), (64, 0.3, 0.5, 2), (math.inf, 0.2, 0.5, 0)]]  # fmt: skip
         models += [mf.Transformer(width=16, seed=s) for s in range(LANES + 1)]  # more than one group
         models += [mf.Transformer(width=8, tie_values=True)]  # another program
-        batch = mf.train_many(mf.Mixture(2), models, METHOD).dataset
+        runs = mf.train_many(mf.Mixture(2), models, METHOD)
+        batch = runs.dataset
         for i, model in enumerate(models):
             single = mf.train(mf.Mixture(2), model, METHOD).dataset
-            assert same(single, batch.isel(run=i)), model
+            assert set(runs[i].dataset.variables) == set(single.variables)
+            assert same(single, runs[i].dataset), model
         assert batch.model.values[3] == "symmetric"
         assert batch.width.values[3] == math.inf
 
@@ -52,6 +56,49 @@ class TestMany:
         batch = mf.train_many(mf.Mixture(2), models, METHOD, model="full").dataset
         single = mf.train(mf.Mixture(2), models[1], METHOD, model="full").dataset
         assert np.array_equal(single.A.values, batch.A.values[1])
+
+    @pytest.mark.parametrize(
+        ("models", "method", "more"),
+        [
+            ([BASE, replace(BASE, seed=4)], replace(METHOD, steps=60, momentum=0.5), 30),
+            ([BASE, mf.Transformer()], mf.GradientFlow(until=20.0), 5.0),
+            ([BASE, replace(BASE, seed=4)], mf.ThreeStage(mf.GradientDescent(0.1), 2.0, 2.0, 2.0), 10),
+            ([BASE, replace(BASE, width=5)], mf.Optimizer(kind="adam", steps=20, learning_rate=0.01), 10),
+            ([BASE, replace(BASE, attention="tied"), replace(BASE, train_bias=True), mf.Transformer()], METHOD, 10),
+        ],
+    )
+    def test_members_are_their_single_runs_and_go_on(self, models, method, more, tmp_path):
+        task = mf.Mixture(2)
+        runs = mf.load(mf.train_many(task, models, method).save(tmp_path / "runs.nc"))
+        for i, model in enumerate(models):
+            single = mf.train(task, model, runs[i].method)
+            for one, other in ((runs[i], single), (runs[i].extend(more), single.extend(more))):
+                assert set(one.dataset.variables) == set(other.dataset.variables)
+                assert same(one.dataset, other.dataset)
+                told = {*one.dataset.attrs} ^ {*other.dataset.attrs}
+                assert told == ({"certificate"} if method.flows else set())
+            mf.load(runs[i].save(tmp_path / "one.nc"))
+
+    def test_slices(self):
+        runs = mf.train_many(mf.Mixture(2), [replace(BASE, seed=s) for s in range(3)], METHOD)
+        assert (
+            [run.transformer.seed for run in runs[1:]]
+            == [1, 2]
+            == [net["seed"] for net in runs[1:].spec["transformers"]]
+        )
+        assert [run.transformer.seed for run in runs[::-1][:2]] == [2, 1]
+        assert same(runs[1:][0].dataset, runs[1].dataset)
+        assert len(runs) == len(runs.spec["transformers"]) == 3
+        with pytest.raises(mf.SpecError, match="none of the 3 runs"):
+            runs[3:]
+
+    def test_networks_with_other_labels_are_refused(self):
+        one = mf.Transformer(width=5, heads=1, offset=True)
+        for pair in ([BASE, one], [one, BASE]):
+            with pytest.raises(mf.SpecError, match=r"networks\[0\] and networks\[1\] record different things, head is"):
+                mf.train_many(mf.Mixture(2), pair, METHOD)
+        with pytest.raises(mf.SpecError, match="w has dimensions"):
+            mf.train_many(mf.Mixture(2), [BASE, replace(BASE, values=2, value_scale=0.1)], METHOD)
 
     def test_empty(self):
         with pytest.raises(mf.SpecError, match="at least one"):

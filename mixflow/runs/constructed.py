@@ -13,4 +13,5 @@ def constructed(net):
     network = Transformer(width=net.width, omega=0.0, bias=net.bias)
     engine = Symmetric(net.task, network, net)
     variables = engine.measure({name: x[None] for name, x in net.sectors.items()}, network)
-    return Run(labelled(engine, variables, time=[0.0], attrs=attributes(engine, network, net, 0.0, finished=1)))
+    attrs = attributes(engine, network, net, 0.0, finished=1)
+    return Run(labelled(engine.coordinates(), variables, time=[0.0], attrs=attrs))

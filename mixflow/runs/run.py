@@ -142,7 +142,8 @@ class Run:
             return self
         kept = {name: (data[name].dims, data[name].values) for name in data.data_vars if "event" in data[name].dims}
         step = data.step.values if "step" in data.coords else None
-        whole = labelled(engine, variables | kept, time=data.time.values, step=step, attrs=data.attrs, listed=True)
+        labels = engine.coordinates(True)
+        whole = labelled(labels, variables | kept, time=data.time.values, step=step, attrs=data.attrs)
         return Run(whole, self.network)
 
     def weights(self, time: float | None = None) -> Weights:

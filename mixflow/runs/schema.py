@@ -47,13 +47,13 @@ LONG_NAMES = {
 }
 
 
-def labelled(engine, variables, *, time, step=None, attrs=None, listed=None):
-    """The Dataset of measured variables {name: (dimensions, values)} with the engine's labels on every dimension in use."""
+def labelled(labels, variables, *, time, step=None, attrs=None):
+    """The Dataset of variables {name: (dimensions, values)} with labels (`Engine.coordinates`) on every dimension in use."""
     import xarray
 
     dims = {dim for names, _ in variables.values() for dim in ([names] if isinstance(names, str) else names)}
     coords = {"time": np.asarray(time, float)}
-    for name, value in engine.coordinates(listed).items():
+    for name, value in labels.items():
         if (value[0] if isinstance(value, tuple) else name) in dims and name not in variables:
             coords[name] = value
     if step is not None:
@@ -88,27 +88,36 @@ def attributes(engine, network, method, wall_time, start=None, **more):
 
 def recorded(engine, network, method, outcome, *, wall_time=0.0, start=(None, {})):
     """The dataset of one run, from what its stages recorded (`methods.loop.Outcome`) and where it began (`start.origin`)."""
-    last = outcome.last
-    variables = engine.measure(outcome.history, network) | start[1]
-    if last.diverged is None:
-        variables |= engine.final(last.state)
+    carried, more = ended(engine, method, outcome)
+    variables = engine.measure(outcome.history, network) | start[1] | carried | split(engine.task)
     if method.flows:
-        variables |= _events(outcome.events)
-    if hasattr(engine.task, "train_index"):
-        task = engine.task
-        variables |= {"train_index": ("sample_train", task.train_index), "test_index": ("sample_test", task.test_index)}
+        more["certificate"] = json.dumps(_certificates(method, outcome), allow_nan=False)
+    attrs = attributes(engine, network, method, wall_time, start[0], **more)
+    return labelled(engine.coordinates(), variables, time=outcome.time, step=outcome.step, attrs=attrs)
+
+
+def split(task):
+    """The variables that say which atoms a sampled task trains on, and which it holds out."""
+    if not hasattr(task, "train_index"):
+        return {}
+    return {"train_index": ("sample_train", task.train_index), "test_index": ("sample_test", task.test_index)}
+
+
+def ended(engine, method, outcome):
+    """(variables, attributes) of how a run ended, which going on needs: what the last state remembers, events, switches."""
+    last = outcome.last
+    variables = engine.final(last.state) if last.diverged is None and last.error is None else {}
+    if method.flows:
+        variables = variables | _events(outcome.events)
     more = {"finished": int(last.ended == "end")}
-    if outcome.step is not None:
+    if outcome.step is not None and len(outcome.step):
         more["steps_done"] = int(outcome.step[-1])
     if method.staged:
         more |= {
             "switches": json.dumps(outcome.switches),
             "counts": json.dumps([part.counts for part in outcome.parts]),
         }
-    if method.flows:
-        more["certificate"] = json.dumps(_certificates(method, outcome), allow_nan=False)
-    attrs = attributes(engine, network, method, wall_time, start[0], **more)
-    return labelled(engine, variables, time=outcome.time, step=outcome.step, attrs=attrs)
+    return variables, more
 
 
 def _certificates(method, outcome):
@@ -144,10 +153,9 @@ def joined(past, data, method):
     rest = [name for name in data.variables if name not in along.variables]
     out = along.assign({name: data[name] for name in rest if name in data.data_vars})
     out.attrs = dict(data.attrs)
-    if "certificate" in out.attrs:
-        out.attrs["certificate"] = json.dumps(
-            _both(json.loads(past.attrs["certificate"]), json.loads(out.attrs["certificate"]))
-        )
+    later = out.attrs.pop("certificate", None)
+    if later is not None and "certificate" in past.attrs:  # members of a batch have none
+        out.attrs["certificate"] = json.dumps(_both(json.loads(past.attrs["certificate"]), json.loads(later)))
     if "switches" in out.attrs:
         out.attrs["switches"] = json.dumps(
             _longer(json.loads(past.attrs["switches"]), json.loads(out.attrs["switches"]))

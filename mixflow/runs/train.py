@@ -20,7 +20,7 @@ from ..methods.stage import Leg, Member
 from ..methods.until import is_event
 from ..networks.transformer import Transformer
 from ..progress import Progress
-from .batch import Runs, batch
+from .batch import Runs, batch, one_schema
 from .run import Run
 from .schema import joined, labelled, recorded
 from .start import begin, kept, origin
@@ -159,7 +159,7 @@ def watched(engine):
 
 
 def _stretch(engine, network, times, history):
-    return labelled(engine, engine.measure(history, network), time=times)
+    return labelled(engine.coordinates(), engine.measure(history, network), time=times)
 
 
 def finished(engine, network, method, outcome, wall_time, past=None, start=(None, {})):
@@ -206,17 +206,19 @@ def train_many(
     """Train many networks on one task; returns `Runs`.
 
     task      as in `train`
-    networks  a list of networks; they may differ in everything
+    networks  a list of networks; they may differ in everything but their heads, values and other labels of what they record
     method    one method for all
     model     "auto", "full", "gram" or "symmetric", as in `train`
     progress  True draws a bar on stderr; or a function of (done, total)
 
-    Each member equals its single run bit for bit: runs share a compiled program, lane by lane, and never each other's
-    numbers. A member that diverges (or chatters) is NaN from its last good save on, with its step in `diverged_step`. Flows share
-    their save times, so a member's own event times are not among them, and come without a certificate. Ctrl-C raises Interrupted
-    with the finished members in `.run`.
+    Each member equals its single run bit for bit, and goes on as it does: runs share a compiled program, lane by lane, and never
+    each other's numbers. What only some members record is NaN for the others, and missing in `runs[i]`. A member that diverges
+    (or chatters) is NaN from its last good save on, with its step in `diverged_step`. Flows share their save times, so a member's
+    own event times are not among them, and come without a certificate. Ctrl-C raises Interrupted with the finished members in
+    `.run`.
 
-    Raises SpecError for an empty list and for arguments that do not fit together.
+    Raises SpecError for an empty list, for arguments that do not fit together, and for networks that differ in the labels of what
+    they record, as one head and two.
 
     >>> import mixflow as mf
     >>> seeds = [mf.Transformer(width=8, seed=seed) for seed in range(3)]
@@ -231,6 +233,7 @@ def train_many(
         checked(task, network, method)
     method = method.shared_times()
     engines = [choose(task, network, method, model) for network in networks]
+    one_schema(engines)
     room(engines, method, method.stages(networks[0]))
     _announce(engines)
     bar = Progress.of(progress, unit="run")

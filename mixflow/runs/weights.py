@@ -73,11 +73,9 @@ def _begun(engine, network, start, given):
         return engine.convert(network, given)
     if start["kind"] == "construct":
         return engine.convert(network, _written(Construction.from_spec(start), network, engine.task.population()))
-    task, before, method = (
-        task_from_spec(start["task"]),
-        network_from_spec(start["transformer"]),
-        method_from_spec(start["method"]),
-    )
+    same = start["transformer"] == network.spec()  # of one's own, which a spec cannot rebuild
+    before = network if same else network_from_spec(start["transformer"])
+    task, method = task_from_spec(start["task"]), method_from_spec(start["method"])
     _check(before, method, "the run began where another had ended: ")
     past = choose(task, before, method, "full")
     state = _begun(past, before, start.get("start"), given)
