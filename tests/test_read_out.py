@@ -27,6 +27,10 @@ def gated(O, parameters):
     return parameters["scale"] * what * jnp.tanh(1 + how_much) + parameters["shift"].sum()
 
 
+def in_numpy(O, parameters):
+    return np.asarray(O).mean(axis=-1)[0]
+
+
 def lopsided(O, parameters):
     return O
 
@@ -89,6 +93,14 @@ def test_its_run_goes_on_after_loading(smooth, tmp_path):
         (lambda: mf.Network(gated, mf.Vanilla()), "expected a Transformer, whose queries read"),
         (lambda: mf.Network(gated, mf.Transformer(offset=True)), "offset of the Transformer is part of a read-out"),
         (lambda: mf.Network(gated, parameters={"A": 1.0}), "parameters has 'A': expected a name of its own"),
+        (
+            lambda: mf.train(mf.Mixture(2), mf.Network(in_numpy)),
+            r"in_numpy fails \(TracerArrayConversionError.*: write it with jax.numpy, for O .* of shape \(2, 8, 3\)",
+        ),
+        (
+            lambda: mf.train(mf.variants.multiclass(2, values=3), mf.Network(gated, parameters=START)),
+            r"gated fails \(ValueError: too many values to unpack",
+        ),
         (lambda: mf.train(mf.Mixture(2), mf.Network(lopsided)), r"lopsided gives shape .*expected \(8,\)"),
         (
             lambda: mf.train(mf.Mixture(2), mf.Network(gated, parameters=START), mf.Optimizer(kind="adam")),

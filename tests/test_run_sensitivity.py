@@ -134,6 +134,75 @@ def test_stages_that_end_at_events_shift_what_comes_after():
     assert float(found.time_by_bias) == pytest.approx(by_bias, rel=1e-5)
 
 
+def loss_at(task, network, time):
+    field = mf.field(task, network)
+    return float(field.loss(field.flow(mf.GradientFlow(until=time, rtol=1e-11, save_at=2)).state))
+
+
+@pytest.mark.parametrize(
+    "options", [{"offset": True, "heads": 1, "train_bias": True}, {"value_neurons": 2}], ids=["offset", "value_neurons"]
+)
+def test_parts_of_a_state_that_are_one_number(options):
+    """What is asked for if nothing is said; a trained bias has a start."""
+    task, network = mf.Mixture(), mf.Transformer(omega=0.5, **options)
+    found = mf.train(task, network, mf.GradientFlow(4.0, rtol=1e-11, save_at=2)).sensitivity(3.0)
+    assert [name for name in found if "_by_" in name] == ["loss_by_omega", "loss_by_bias", "loss_by_probabilities"]
+    for name in ("omega", "bias"):
+        expected = difference(lambda s: loss_at(task, replace(network, **{name: 0.5 + s}), 3.0), 1e-3)  # noqa: B023
+        assert float(found[f"loss_by_{name}"]) == pytest.approx(expected, rel=1e-6, abs=1e-10)
+
+
+@pytest.mark.filterwarnings("error::RuntimeWarning")
+def test_a_sample_that_never_comes_has_an_influence():
+    """Through the switch of its own neuron, which moves nothing as long as it never comes."""
+    p = np.array([1.0] * 7 + [0.0]) / 7
+    task, network = replace(mf.Mixture().population(), probabilities=p), mf.Transformer(width=5, omega=0.6)
+    run = mf.train(task, network, mf.GradientFlow(20.0, rtol=1e-11, save_at=2))
+    assert task.names[7] in {event.atom for event in run.events if event.time < 18}
+    found = run.sensitivity(18.0, to="probabilities").loss_by_probabilities
+    one, size = np.eye(8)[7], 1e-4
+    ahead = {0: -25 / 12, 1: 4.0, 2: -3.0, 3: 4 / 3, 4: -1 / 4}
+    tilted = {
+        k: loss_at(replace(task, probabilities=(p + k * size * one) / (1 + k * size)), network, 18.0) for k in ahead
+    }
+    assert float(found[7]) == pytest.approx(sum(ahead[k] * tilted[k] for k in ahead) / size, rel=1e-6)
+    assert abs(float(found @ found.probability)) < 1e-9
+    half = replace(task, probabilities=np.array([1.0] * 4 + [0.0] * 4) / 4)
+    run = mf.train(half, network, mf.GradientFlow(1.0, save_at=2))
+    with pytest.raises(mf.SpecError, match="class c2 has probability 0"):
+        run.sensitivity(0.5, to="priors")
+
+
+def test_many_classes_have_what_needs_no_list():
+    run = mf.train(mf.Mixture(12), mf.Transformer(omega=0.5), mf.GradientFlow(2.0, save_at=2))
+    assert {name for name in run.sensitivity(1.0) if "_by_" in name} == {"loss_by_omega", "loss_by_bias"}
+    with pytest.raises(mf.SpecError, match=r"no list of samples.*; expected some of 'omega', 'bias', or leave out to"):
+        run.sensitivity(1.0, to="probabilities")
+
+
+def test_a_read_out_of_one_s_own_has_derivatives():
+    """The paper's network as a read-out against itself."""
+
+    def inputs(O, parameters):
+        return parameters["start"][:, None] + O.mean(axis=-1)
+
+    def answer(on, parameters):
+        return on[0] - on[1]
+
+    plain = mf.Transformer(omega=0.5, width=4, train_bias=True)
+    own = mf.Network(answer, replace(plain, train_bias=False), parameters={"start": [0.5, 0.5]}, neurons=inputs)
+    found, expected = (
+        mf.train(mf.Mixture(), network, mf.GradientFlow(4.0, rtol=1e-11, save_at=2)).sensitivity(3.0)
+        for network in (own, plain)
+    )
+    for name in ("loss_by_omega", "loss_by_probabilities"):
+        np.testing.assert_allclose(found[name], expected[name], rtol=1e-9, atol=1e-12)
+    assert "loss_by_bias" not in found
+    assert "loss_by_bias" in expected
+    sides = mf.compare(mf.Mixture(), own, until=1.0, points=2, learning_rates=(0.1,))
+    assert {"flow", "three-stage", "mean-field flow"} <= set(sides.trajectory.values)
+
+
 def test_the_figure_shows_every_sample(mean_field):
     figure = mf.plot.plot_influence(mean_field.sensitivity(TARGET, to="probabilities"))
     assert len(figure.axes[0].patches) == 8

@@ -199,6 +199,11 @@ class TestCompare:
         with pytest.raises(mf.SpecError, match="does not divide"):
             mf.compare(mf.Mixture(2), until=10.0, points=10, learning_rates=(0.3,))
 
+    @pytest.mark.parametrize("given", [True, False, 3.0, (1.0,), (5.0, 5.0), "ab"])
+    def test_durations_of_two_stages(self, given):
+        with pytest.raises(mf.SpecError, match=r"three_stage = .*: expected two durations"):
+            mf.compare(mf.Mixture(2), until=10.0, points=10, three_stage=given)
+
 
 class TestMany:
     def test_flow_members_equal_single_runs(self):

@@ -189,7 +189,7 @@ def split(Y, shapes):
     parts, at = {}, 0
     for name, shape in shapes:
         size = math.prod(shape)
-        parts[name] = Y[..., at : at + size].reshape(*Y.shape[:-1], *shape)
+        parts[name] = Y[..., at : at + size].reshape((*Y.shape[:-1], *shape))
         at += size
     return parts
 

@@ -60,7 +60,7 @@ def _each(xp, f, parts, *more):
         lead = parts["A"].shape[:-3]
         flat = jax().tree.map(lambda x: x.reshape(-1, *x.shape[len(lead) :]), (parts, *more))
         found = np.asarray(jax().vmap(f)(*flat))
-    return found.reshape(*lead, *found.shape[1:])
+    return found.reshape((*lead, *found.shape[1:]))
 
 
 def own_response(network, task, history):

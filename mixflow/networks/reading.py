@@ -5,9 +5,11 @@ read-out trains moves by plain descent (docs/mathematics.md §13). So one functi
 that closes, three stages and `extend`.
 """
 
+from dataclasses import replace
+
 import numpy as np
 
-from ..errors import SpecError
+from ..errors import MixflowError, SpecError
 from ..jaxed import jax
 from . import functions
 from . import weights as every_weight
@@ -52,6 +54,10 @@ class ReadOutNetwork(Network):
         if name.startswith("__") or name == "transformer":
             raise AttributeError(name)
         return getattr(self.transformer, name)
+
+    def __replace__(self, **fields):
+        behind = replace(self.transformer, **fields)
+        return ReadOutNetwork(self.read_out, behind, parameters=self.parameters, neurons=self.neurons)
 
     @property
     def mean_field(self):
@@ -105,10 +111,25 @@ class ReadOutNetwork(Network):
         O = jnp.where(share > 0, O, 0.0)
         O = O[:, 0] if self.transformer.values == 1 else O
         if self.neurons is None:
-            return jnp.ones((len(state["w"]), len(task.labels))), self._checked(self.read_out(O, own), task)
-        z = self.neurons(O, own)
+            return jnp.ones((len(state["w"]), len(task.labels))), self._checked(
+                self._called(self.read_out, O, own), task
+            )
+        z = self._called(self.neurons, O, own)
         on = jnp.where(z > 0, z, 0.0) if on is None else on.reshape(z.shape)
-        return z, self._checked(self.read_out(on, own), task)
+        return z, self._checked(self._called(self.read_out, on, own), task)
+
+    def _called(self, function, O, own):
+        """What a function of the user's gives; whatever goes wrong inside it is one sentence."""
+        try:
+            return jax().numpy.asarray(function(O, own))
+        except MixflowError:
+            raise
+        except Exception as error:
+            what = f"{type(error).__name__}: {' '.join(str(error).split()):.80}"
+            axes = "ReLU(z)" if function is not self.neurons and self.neurons else "O (head, atom, query)"
+            raise SpecError(
+                f"{functions.named(function)} fails ({what}): write it with jax.numpy, for {axes} of shape {O.shape}."
+            ) from error
 
     def _checked(self, F, task):
         shape = (len(task.heads), len(task.labels)) if task.loss == "softmax" else (len(task.labels),)

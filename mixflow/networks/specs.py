@@ -1,11 +1,18 @@
 """Any network from its specification."""
 
+from dataclasses import replace
+
 from ..errors import SpecError
 from ..spec import build
 from .transformer import Transformer
 from .vanilla import Vanilla
 
-__all__ = ["Transformer", "Vanilla", "network_from_spec"]
+__all__ = ["Transformer", "Vanilla", "changed", "network_from_spec"]
+
+
+def changed(network, **fields):
+    """The network with other values in some fields; those of its Transformer, where only the read-out is the user's own."""
+    return network.__replace__(**fields) if hasattr(network, "__replace__") else replace(network, **fields)
 
 
 def network_from_spec(spec):

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ..checks import real, whole
+from ..checks import listed, real, shown, whole
 from ..errors import SpecError
 from ..jaxed import in_float64
 from ..methods.descent import GradientDescent
 from ..methods.flow import GradientFlow
 from ..methods.three_stage import ThreeStage
-from ..networks.transformer import Transformer
+from ..networks.specs import Transformer, changed
 from .train import train
 
 if TYPE_CHECKING:
@@ -33,7 +32,7 @@ def compare(
     until: float = 200.0,
     learning_rates: Sequence[float] = (0.1, 0.05, 0.025),
     points: int = 100,
-    three_stage: bool | None = None,
+    three_stage: Sequence[float] | None = None,
 ) -> Any:
     """Run everything from the same start to time `until` and measure its distance from the flow.
 
@@ -47,7 +46,8 @@ def compare(
     Returns a dataset over `trajectory` and `time`: `loss`, `distance` (largest difference of w and A from the flow, any
     entry), `accuracy`; `order` is the slope of log(final distance) against log(learning rate), 1 for a first-order method.
 
-    Raises SpecError for a rate that does not divide the spacing, DivergedError for a rate that is too large.
+    Raises SpecError for a rate that does not divide the spacing and for durations that leave no time, DivergedError for a
+    rate that is too large.
 
     >>> import mixflow as mf
     >>> sides = mf.compare(mf.Mixture(classes=2), until=10.0, points=10)
@@ -61,7 +61,7 @@ def compare(
     rates = [_divides(real("learning_rate", rate, above=0), until / points, points) for rate in learning_rates]
     if not rates:
         raise SpecError("learning_rates is empty: give at least one.")
-    durations = (until / 3, until / 3) if three_stage is None else three_stage
+    durations = (until / 3, until / 3) if three_stage is None else _durations(three_stage, until)
     found = _trajectories(task, transformer, until, rates, points, durations)
     grid = found["flow"].time.values
     w, A = ("w", "A") if "w" in found["flow"] else ("w_sector", "A_sector")
@@ -103,9 +103,21 @@ def _trajectories(task, transformer, until, rates, points, durations):
     finest = GradientDescent(rates[-1], 1, save_every=round(until / points / rates[-1]))
     found["three-stage"] = run(ThreeStage(finest, neurons=first, attention=second, converge=until - first - second))
     if not transformer.mean_field:
-        found["mean-field flow"] = run(flow, replace(transformer, width=math.inf))
+        found["mean-field flow"] = run(flow, changed(transformer, width=math.inf))
     grid = found["flow"].time.values
     return {name: data.sel(time=grid, method="nearest", tolerance=1e-6 * until) for name, data in found.items()}
+
+
+def _durations(pair, until):
+    """The two durations that were given."""
+    expected = f"two durations, of the neurons' stage and the attention's, that end before until = {until:g}"
+    found = listed("three_stage", pair, expected)
+    if len(found) != 2:
+        raise SpecError(f"three_stage = {shown(pair)}: expected {expected}.")
+    first, second = (real(f"three_stage[{i}]", x, above=0) for i, x in enumerate(found))
+    if first + second >= until:
+        raise SpecError(f"three_stage = {shown(pair)}: expected {expected}.")
+    return first, second
 
 
 def _divides(rate, spacing, points):

@@ -184,17 +184,17 @@ class Run:
         return extend(self, steps, progress=progress)
 
     @in_float64
-    def sensitivity(
-        self, of: Until | float, to: str | Sequence[str] = ("omega", "bias", "probabilities")
-    ) -> xarray.Dataset:
+    def sensitivity(self, of: Until | float, to: str | Sequence[str] | None = None) -> xarray.Dataset:
         """How the time at which a flow reaches something, or its loss at a time, depends on what it was made of.
 
         of  an Until (the derivative of the time at which it is reached) or a time (the derivative of the loss there)
-        to  parameters: "omega", "bias", "probabilities" of the samples, "priors" of the classes, "gram" for the entries of Γ
+        to  parameters: "omega", "bias", "probabilities" of the samples, "priors" of the classes, "gram" for the entries of Γ;
+            if not given, the first three as far as the run has them. A bias that is trained is differentiated by its start
 
         The dataset it returns has `time` (or `loss`) and `time_by_omega`, …, `time_by_probabilities` (atom), exact through
-        every kink; making sample a more likely means p → (p + ε e_a)/(1 + ε). Where the time has a kink as a function of a
-        parameter (equal samples made unequal at infinite width), `one_sided_…` is True and the number the mean of both sides.
+        every kink; making sample a more likely means p → (p + ε e_a)/(1 + ε), ε ≥ 0 for one of probability 0. Where the time
+        has a kink as a function of a parameter (equal samples made unequal at infinite width), `one_sided_…` is True and the
+        number the mean of both sides.
         Raises SpecError for a run that is no flow or never gets there, and for parameters that it does not have.
 
         >>> import mixflow as mf

@@ -6,7 +6,7 @@ differentiated through every kink (`filippov.sensitivity`), never repeated.
 """
 
 import numbers
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 
 import numpy as np
@@ -21,19 +21,25 @@ from ..filippov.walk import root
 from ..jaxed import jax
 from ..measure.watch import watch
 from ..methods.until import Until, is_event, limit
+from ..networks.specs import changed
 
 PARAMETERS = ("omega", "bias", "probabilities", "priors", "gram")
+USUAL = PARAMETERS[:3]  # what is asked for if nothing is said
+BY_SAMPLE = PARAMETERS[2:]  # what needs samples one by one
 BEYOND = 1 + 1e-6  # how much longer than it took a stage is solved, so that its event is inside
 NEAR = 1e-3  # how far from a parameter its neighbours are, relatively
 WEIGHTS = {-2: 1 / 12, -1: -8 / 12, 1: 8 / 12, 2: -1 / 12}  # of a derivative from four neighbours, exact for degree 4
+AHEAD = {0: -25 / 12, 1: 4.0, 2: -3.0, 3: 4 / 3, 4: -1 / 4}  # the same from one side, where the other does not exist
 
 
 @dataclass(frozen=True)
 class Direction:
-    """One way to change a problem: `at(s)` is the task and the network with the parameter changed by s; `size` a small s."""
+    """One way to change a problem: `at(s)` is the task and the network with the parameter changed by s; `size` a small s, and
+    `weights` of a derivative from the multiples of it that exist."""
 
     at: object
     size: float
+    weights: dict = field(default_factory=lambda: WEIGHTS)
 
 
 def sensitivity(run, of, to):
@@ -47,10 +53,25 @@ def sensitivity(run, of, to):
         if not isinstance(of, numbers.Real) or isinstance(of, bool):
             raise SpecError(f"of = {shown(of)}: expected Until(quantity, threshold) or a time.")
         of = real("of", of, above=0, fix="it is the time at which the loss is differentiated")
-    names = (to,) if isinstance(to, str) else listed("to", to, f"some of {', '.join(PARAMETERS)}")
+    if to is None:
+        names = [name for name in USUAL if _lacking(run, name) is None]
+    else:
+        names = (to,) if isinstance(to, str) else listed("to", to, f"some of {', '.join(PARAMETERS)}")
     for name in names:
         one_of("to", name, PARAMETERS)
+        if (why := _lacking(run, name)) is not None:
+            has = ", ".join(repr(each) for each in PARAMETERS if _lacking(run, each) is None)
+            raise SpecError(f"to = {name!r}: {why}; expected some of {has}, or leave out to.")
     return _Study(run, of, tuple(dict.fromkeys(names))).dataset()
+
+
+def _lacking(run, name):
+    """Why a run has no such parameter, or None."""
+    if name == "bias" and hasattr(run.transformer, "respond"):
+        return "the read-out is a function of one's own, without the bias of a Transformer"
+    if name in BY_SAMPLE and run.task.unlisted:
+        return f"its {type(run.task).__name__} is no list of samples, and too large for one"
+    return None
 
 
 class _Study:
@@ -59,7 +80,7 @@ class _Study:
     def __init__(self, run, of, names):
         self.run, self.of, self.names = run, of, names
         self.network, self.method = run.transformer, run.method
-        by_sample = {"probabilities", "priors", "gram"} & set(names)
+        by_sample = set(BY_SAMPLE) & set(names)
         self.task = run.task.population() if by_sample else run.task
         self.model = "gram" if by_sample else run.dataset.attrs["model"]
         self.engine = self._engine(self.task, self.network)
@@ -84,10 +105,9 @@ class _Study:
         task, network = self.task, self.network
         if name in ("omega", "bias"):
             value = getattr(network, name)
-            if name == "bias" and getattr(network, "train_bias", False):
-                raise SpecError("to = 'bias': the bias of this network is trained; expected a parameter that is given.")
-            size = NEAR * max(abs(value), 1e-3 if name == "bias" else 0.0)
-            return [Direction(lambda s: (task, replace(network, **{name: value + s})), size)]
+            size = NEAR * (max(abs(value), 1e-3) if name == "bias" else value or 1.0)
+            weights = AHEAD if name == "omega" and value == 0 else WEIGHTS
+            return [Direction(lambda s: (task, changed(network, **{name: value + s})), size, weights)]
         if name == "probabilities":
             return [self._toward(np.eye(len(task.probabilities))[a]) for a in range(len(task.probabilities))]
         if name == "priors":
@@ -95,13 +115,13 @@ class _Study:
         return [self._product(i, j) for i, j in _pairs(len(task.features))]
 
     def _toward(self, mixture):
-        """Probabilities p → (p + s m)/(1 + s), m the samples that become more likely."""
+        """Probabilities p → (1 − s) p + s m, s ≥ 0, m the samples that become more likely: to first order (p + s m)/(1 + s)."""
         task, network, p = self.task, self.network, self.task.probabilities
 
         def at(s):
-            return replace(task, probabilities=(p + s * mixture) / (1 + s)), network
+            return replace(task, probabilities=(1 - s) * p + s * mixture), network
 
-        return Direction(at, NEAR * float(p[mixture > 0].min()))
+        return Direction(at, NEAR, AHEAD)
 
     def _classes(self):
         """(K, n) the samples of each class with their share of it."""
@@ -111,6 +131,11 @@ class _Study:
         if not names or not np.array_equal(of.sum(axis=0), np.ones(len(task.atoms))):
             raise SpecError(
                 "to = 'priors': the task has no classes told by an identifier; use 'probabilities' instead."
+            )
+        if never := [name for name, row in zip(names, of, strict=True) if row @ task.probabilities == 0]:
+            raise SpecError(
+                f"to = 'priors': class {never[0]} has probability 0, so nobody knows how it would be shared among its samples; "
+                "use 'probabilities' instead."
             )
         return [row * task.probabilities / (row @ task.probabilities) for row in of]
 
@@ -219,7 +244,7 @@ class _Study:
         for direction, S in zip(self.flat, moved.state, strict=True):
             size = min(direction.size, 1e-5 * max(np.abs(result.state).max(), 1e-3) / max(np.abs(S).max(), 1e-300))
             total = 0.0
-            for k, weight in WEIGHTS.items():
+            for k, weight in direction.weights.items():
                 task, network = direction.at(k * size)
                 value = measure(self._engine(task, network), network)(gated.unpack((result.state + k * size * S)[None]))
                 total += weight * float(value[0]) / size
@@ -235,12 +260,12 @@ class _Study:
         starts = []
         for direction in self.flat:
             near = {}
-            for k in WEIGHTS:
+            for k in direction.weights:
                 task, network = direction.at(k * direction.size)
                 near[k] = self._gated(self._engine(task, network), network, stage)
             for name, rows in moved.items():
-                rows.append(_slope({k: gated.constants[name] for k, gated in near.items()}, direction.size))
-            starts.append(_slope({k: gated.y0 for k, gated in near.items()}, direction.size))
+                rows.append(_slope({k: gated.constants[name] for k, gated in near.items()}, direction))
+            starts.append(_slope({k: gated.y0 for k, gated in near.items()}, direction))
         changes = {name: np.array(rows) for name, rows in moved.items()}
         still = dict.fromkeys(known.constants)
         return still | {name: x for name, x in changes.items() if x.any()}, np.array(starts)
@@ -286,11 +311,11 @@ class _Study:
         return (), {}
 
 
-def _slope(values, size):
-    """The derivative from the values at the places of WEIGHTS; exactly 0 where they agree."""
+def _slope(values, direction):
+    """The derivative from the values at the places of a direction's weights; exactly 0 where they agree."""
     values = {k: np.asarray(value, float) for k, value in values.items()}
-    slope = sum(weight * values[k] for k, weight in WEIGHTS.items()) / size
-    same = np.all([values[k] == values[1] for k in WEIGHTS], axis=0)
+    slope = sum(weight * values[k] for k, weight in direction.weights.items()) / direction.size
+    same = np.all([value == values[1] for value in values.values()], axis=0)
     return np.where(same, 0.0, slope)
 
 
