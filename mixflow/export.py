@@ -1,7 +1,8 @@
 """Weights that travel: the weights of a run at any saved time as safetensors, with a plain PyTorch module, as checkpoints.
 
 Every file holds float64 arrays by name: `w` (head, d), `W_K` and `W_Q` (head, m, d), `bias` (head,) and `embedding` (feature, d),
-the vector of each feature; a token is a coefficient times a feature's vector. The network that reads them is
+the vector of each feature, and others where the network has options (`tensors`); a token is a coefficient times a feature's
+vector, with its noise where the task has it. The network that reads them is
 
     F(X) = Σ_h ± ReLU(b_h + mean over queries of  w_hᵀ X softmax(Xᵀ W_Kᵀ W_Q x))        docs/mathematics.md §2
 
@@ -69,23 +70,40 @@ class Network(torch.nn.Module):
 def tensors(run: Run, time: float | None = None) -> Weights:
     """The arrays of a run at a saved time by name, in float64.
 
-    They are w (head, d), W_K and W_Q (head, m, d), bias (head,) and embedding (feature, d).
+    They are w (head, d), W_K and W_Q (head, m, d), bias (head,) and embedding (feature, d); without noise, where tokens have it.
+    With options of the network:
+
+    values=r          w (head, r, d), bias (head, r), and read_out (head, r)
+    value_neurons=n   W_V (head, r, m, d) and value_neurons (head, r, n, m) instead of w
+    attention         W_KQ (head, d, d) instead of W_K and W_Q where "direct"; no W_Q where "tied"
+    shared_attention  (1, …) for the attention of all heads; shared_keys the same for W_K alone
+    offset            offset ()
 
     run   a Run of finite width
     time  a saved time; the last one if not given
 
-    Raises SpecError for infinite width and for a time that was not saved, as `Run.weights` does.
+    Raises SpecError for infinite width, for flows, and for a time that was not saved, as `Run.weights` does.
+
+    >>> import mixflow as mf
+    >>> run = mf.train(mf.Mixture(2), mf.Transformer(width=8), mf.GradientDescent(steps=10))
+    >>> {name: x.shape for name, x in mf.export.tensors(run).items()}
+    {'w': (2, 4), 'W_K': (2, 8, 4), 'W_Q': (2, 8, 4), 'bias': (2,), 'embedding': (4, 4)}
     """
-    network, task = run.transformer, run.task.population()
+    network, task = run.transformer, _listed(run)
     if network.no_closure is not None:
         raise SpecError(
             f"a run of {type(network).__name__}: expected one of a Transformer; run.weights() gives what it has."
         )
     weights = {name: np.asarray(x, float) for name, x in run.weights(time).items()}
-    if "w" in weights and weights["w"].ndim == 3 and weights["w"].shape[1] == 1:  # one value in each head
-        weights["w"] = weights["w"][:, 0]
-    weights.setdefault("bias", np.full(len(network.heads_for(task)), float(network.bias)))
-    return {**weights, "embedding": embedding(task, network.dimension).T}
+    bias = weights.get("bias", np.full((len(network.heads_for(task)), network.values), float(network.bias)))
+    weights["bias"] = bias[:, 0] if network.values == 1 else bias
+    vectors = task.directions if hasattr(task, "directions") else embedding(task, network.dimension).T
+    return {**weights, "embedding": np.asarray(vectors, float)}
+
+
+def _listed(run):
+    """What names the features of a run's task: its tokens where these are vectors of their own, else its population."""
+    return run.task.tokens if hasattr(run.task, "tokens") else run.task.population()
 
 
 def safetensors(run: Run, path: PathLike, *, time: float | None = None) -> Path:
@@ -123,39 +141,40 @@ def torch_module(run: Run, folder: PathLike, *, time: float | None = None) -> Pa
 def checkpoints(run: Run, folder: PathLike, *, times: Sequence[float] | None = None) -> Path:
     """Write a folder of weights over training, for tools that watch a network learn; returns its path.
 
-    run     a Run of finite width
+    run     a Run of finite width by descent
     folder  made if it is missing
     times   saved times; all of them if not given
 
-    `manifest.json` lists the files with step, time, loss and accuracy; `step_000100.safetensors` are the weights (`time_…` for
-    a flow); `network.py` is the module of `torch_module`, where the network is the paper's. Raises as `safetensors` does.
+    `manifest.json` lists the files with step, time, loss and accuracy; `step_000000100.safetensors` are the weights;
+    `network.py` is the module of `torch_module`, where the network is the paper's. Raises as `safetensors` does, before anything
+    is written where the run has no weights.
     """
     data = run.dataset
-    chosen = data.time.values if times is None else np.asarray(times, float)
-    folder = make_folder(folder)
+    chosen = [float(time) for time in (data.time.values if times is None else times)]
+    if not chosen:
+        raise SpecError("times is empty: expected some of the run's saved times; leave it out for all of them.")
     rows = []
     for time in chosen:
-        at = data.sel(time=float(time)) if float(time) in data.time.values else None
-        if at is None:
-            raise SpecError(f"time = {float(time):g} was not saved: expected one of {len(data.time)} saved times.")
-        step = int(at.step) if "step" in data.coords else None
-        name = f"time_{float(time):012.4f}.safetensors" if step is None else f"step_{step:09d}.safetensors"
-        write_whole(folder / name, _packed(tensors(run, float(time)), _described(run, float(time))))
+        content = _packed(tensors(run, time), _described(run, time))
+        at = data.sel(time=time, method="nearest")
+        name = f"step_{int(at.step):09d}.safetensors"
+        made = make_folder(folder)
+        write_whole(made / name, content)
         rows.append(
-            {"file": name, "step": step, "time": float(time), "loss": float(at.loss), "accuracy": float(at.accuracy)}
+            {"file": name, "step": int(at.step), "time": time, "loss": float(at.loss), "accuracy": float(at.accuracy)}
         )
     manifest = {**_described(run, None, as_text=False), "checkpoints": rows}
     if _no_module(run) is None:
-        write_whole(folder / "network.py", _module(run, rows[-1]["file"]))
+        write_whole(made / "network.py", _module(run, rows[-1]["file"]))
         manifest["module"] = "network.py"
-    write_whole(folder / "manifest.json", json.dumps(manifest, indent=1).encode())
-    return folder
+    write_whole(made / "manifest.json", json.dumps(manifest, indent=1).encode())
+    return made
 
 
 def _described(run, time, as_text=True):
     about = {
         "spec": run.spec,
-        "features": list(run.task.population().features),
+        "features": list(_listed(run).features),
         "heads": [str(head) for head in run.dataset["head"].values],
         "mixflow": versions()["mixflow"],
     }
@@ -181,14 +200,12 @@ def _packed(arrays, metadata):
 def _module(run, weights):
     heads = [str(head) for head in run.dataset["head"].values]
     signs = [1.0 if head.startswith("+") else -1.0 for head in heads]
-    return MODULE.format(
-        features=list(run.task.population().features), signs=signs, weights=pathlib.Path(weights).name
-    ).encode()
+    return MODULE.format(features=list(_listed(run).features), signs=signs, weights=pathlib.Path(weights).name).encode()
 
 
 def _no_module(run):
     """Why MODULE is not the network of a run, or None."""
-    if run.task.population().loss == "softmax":
+    if _listed(run).loss == "softmax":
         return "loss = 'softmax' has one head for each class"
     changed = run.transformer.altered
     return f"the network has {', '.join(changed)}" if changed else None

@@ -132,7 +132,48 @@ def test_checkpoints_have_a_manifest(run, tmp_path):
     assert (folder / manifest["module"]).exists()
 
 
+def test_tokens_with_noise(tmp_path):
+    """The directions without noise are the vectors of the features; the weights answer as the run did on its own samples."""
+    task = mf.variants.NoisyMixture(0.1, samples=20, test_samples=10)
+    run = mf.train(task, mf.Transformer(width=4, omega=0.5), mf.GradientDescent(steps=20, save_every=20))
+    for time in (0.0, None):
+        arrays = mf.export.tensors(run, time)
+        np.testing.assert_array_equal(arrays.pop("embedding"), task.tokens.directions)
+        F = answers(task.tokens.train.tokens, **arrays)
+        saved = run.dataset.margin[-1 if time is None else 0]
+        np.testing.assert_allclose(task.tokens.train.labels * F, saved, rtol=0, atol=1e-12)
+    _, about = read(mf.export.safetensors(run, tmp_path / "noisy.safetensors"))
+    assert json.loads(about["features"]) == list(run.dataset["feature"].values)
+    assert (mf.export.torch_module(run, tmp_path / "net") / "network.py").exists()
+
+
+@pytest.mark.parametrize(
+    ("options", "shapes"),
+    [
+        ({"train_bias": True}, {"bias": (2,), "w": (2, 4)}),
+        ({"values": 3, "value_scale": 0.1}, {"w": (2, 3, 4), "bias": (2, 3), "read_out": (2, 3)}),
+        ({"value_neurons": 2}, {"W_V": (2, 1, 6, 4), "value_neurons": (2, 1, 2, 6), "bias": (2,)}),
+        ({"shared_attention": True}, {"W_K": (1, 6, 4), "W_Q": (1, 6, 4)}),
+        ({"shared_keys": True, "offset": True}, {"W_K": (1, 6, 4), "W_Q": (2, 6, 4), "offset": ()}),
+        ({"attention": "direct"}, {"W_KQ": (2, 4, 4)}),
+    ],
+)
+def test_shapes_of_options_are_those_that_the_docstring_names(options, shapes):
+    run = mf.train(mf.Mixture(2), mf.Transformer(width=6, **options), mf.GradientDescent(steps=2, save_every=2))
+    found = {name: x.shape for name, x in mf.export.tensors(run, 0.0).items()}
+    assert shapes.items() <= found.items()
+
+
+def test_a_flow_leaves_no_folder_behind(tmp_path):
+    run = mf.train(mf.Mixture(2), mf.Transformer(width=4), mf.GradientFlow(until=1.0))
+    with pytest.raises(mf.SpecError, match="only descent has weights"):
+        mf.export.checkpoints(run, tmp_path / "flow")
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_a_time_that_was_not_saved_is_refused(run, tmp_path):
+    with pytest.raises(mf.SpecError, match="times is empty"):
+        mf.export.checkpoints(run, tmp_path, times=[])
     with pytest.raises(mf.SpecError, match="not saved"):
         mf.export.checkpoints(run, tmp_path, times=[0.123])
     with pytest.raises(mf.SpecError, match="weights"):
