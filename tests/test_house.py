@@ -9,7 +9,7 @@ PACKAGE = Path(mf.__file__).parent
 # A room may import the rooms above it, never one below.
 PLAN = [
     "types", "lazy", "errors", "extras", "checks", "sealed", "display", "spec", "jaxed", "native", "guest", "progress",
-    "provenance", "ctrl_c", "intervals",
+    "provenance", "variables", "ctrl_c", "intervals",
     "tasks", "networks", "filippov", "engines", "methods", "measure", "plot", "summary", "runs", "export", "bench", "proofs",
     "sweeping", "paper", "papers",
     "playground", "commands", "cli", "__main__",

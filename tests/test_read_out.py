@@ -1,6 +1,8 @@
 """A read-out of one's own: the paper's network written as one, a smooth one against every weight, files, refusals."""
 
 import math
+import re
+from pathlib import Path
 
 import jax.numpy as jnp
 import numpy as np
@@ -197,3 +199,24 @@ def test_it_shows_itself(smooth):
     said = repr(smooth)
     assert "test_read_out:gated, Transformer(width=5" in said
     assert said.endswith("parameters={'scale': 1.0, 'shift': [0.1, 0.2]})")
+
+
+def test_names_that_a_dataset_can_have_are_refused(namesakes):
+    """Every name in datasets of several kinds, and in the tables of the page of the schema."""
+    networks, _ = namesakes
+    sample = mf.train(mf.Sample(mf.Mixture(2), n=12, seed=0), mf.Transformer(width=4), mf.GradientFlow(20.0, save_at=2))
+    moving = mf.GradientDescent(0.1, 4, save_every=2, momentum=0.5)
+    datasets = [
+        sample.dataset,
+        mf.train_many(mf.Mixture(2), networks, moving).dataset,
+        mf.train(mf.Mixture(8), mf.Transformer(), moving).dataset,
+    ]
+    names = {str(name) for data in datasets for name in (*data.variables, *data.dims)}
+    page = (Path(__file__).parent.parent / "docs" / "schema.md").read_text()
+    rows = [line.split("|")[1] for line in page.splitlines() if line.startswith("| `")]
+    names |= {name for row in rows for name in re.findall(r"`(\w+)`", row)}
+    assert {"accuracy", "margin", "loss_test", "event_head", "final_w_velocity", "head", "run", "atom_type"} <= names
+    for name in {*names, "embedding", "read_out", "scale_1"}:
+        with pytest.raises(mf.SpecError, match=f"parameters has '{name}': expected a name of its own"):
+            mf.Network(gated, READS, parameters={"scale": [1.0], name: 1.0})
+    mf.Network(gated, READS, parameters={"scale": 1.0, "shift": 0.0, "layer_2_gain": 1.0, "s1": 1.0})

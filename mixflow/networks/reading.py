@@ -9,15 +9,16 @@ from dataclasses import replace
 
 import numpy as np
 
+from ..checks import shown
 from ..errors import MixflowError, SpecError
 from ..jaxed import jax
+from ..variables import taken
 from . import functions
 from . import weights as every_weight
 from .initial import start
 from .own import Network
 from .transformer import Transformer
 
-TAKEN = ("w", "A", "G_K", "G_Q", "G_QQ", "G_V", "N", "W_K", "W_Q", "W_KQ", "W_V", "value_neurons", "bias", "z", "loss")
 BUILT_IN = ("bias", "read_out", "offset")  # parts of a Transformer's own read-out
 
 
@@ -38,8 +39,13 @@ class ReadOutNetwork(Network):
                 f"{', '.join(sorted(changed))} of the Transformer is part of a read-out: leave it to your function."
             )
         found = {name: np.asarray(x, float) for name, x in (parameters or {}).items()}
-        if clash := [name for name in found if name in TAKEN or not str(name).isidentifier()]:
-            raise SpecError(f"parameters has {clash[0]!r}: expected a name of its own, none of {', '.join(TAKEN)}.")
+        if clash := [
+            name for name in found if not isinstance(name, str) or not name.isidentifier() or taken(name, found)
+        ]:
+            raise SpecError(
+                f"parameters has {shown(clash[0])}: expected a name of its own, one that no dataset has (docs/schema.md); choose "
+                f"for example {'my_' + str(clash[0])!r:.40}."
+            )
         self.read_out, self.neurons, self.transformer, self.parameters = answer, neurons, transformer, found
         for function in filter(None, (answer, neurons)):
             functions.known(function)

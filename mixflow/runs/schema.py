@@ -5,46 +5,9 @@ import json
 import numpy as np
 
 from ..provenance import provenance
+from ..variables import LONG_NAMES
 
 SCHEMA_VERSION = 2  # 2: the transformer's spec names its kind and every option
-
-# long_name and unit of every variable that any engine measures; what ends in _test is of the held-out samples.
-LONG_NAMES = {
-    "time": ("time, learning rate × step", "units of time"),
-    "step": ("number of updates", "1"),
-    "loss": ("mean loss", "nats"),
-    "loss_easy": ("mean loss of the easy samples", "nats"),
-    "loss_hard": ("mean loss of the hard samples", "nats"),
-    "accuracy": ("share of right answers, a tie counts as half", "1"),
-    "accuracy_easy": ("share of right answers among the easy samples", "1"),
-    "accuracy_hard": ("share of right answers among the hard samples", "1"),
-    "margin": ("margin y·F of every sample", "1"),
-    "z": ("input of every neuron, off at or below 0", "1"),
-    "w": ("products of the neurons with the features", "1"),
-    "A": ("attention score of key and query", "nats"),
-    "G_K": ("products of keys", "nats"),
-    "G_Q": ("products of queries", "nats"),
-    "G_QQ": ("products of queries of two heads that share their keys", "nats"),
-    "G_V": ("products of values, where w is a product", "1"),
-    "N": ("squared length of the sum of the neurons behind the values", "1"),
-    "bias": ("trained bias", "1"),
-    "read_out": ("trained read-out of every value", "1"),
-    "offset": ("trained offset θ of the answer", "1"),
-    "w_sector": ("neurons of head + on one identifier and one signal", "1"),
-    "A_sector": ("attention scores of head + by sector", "nats"),
-    "G_K_sector": ("products of keys of head + by sector", "nats"),
-    "G_Q_sector": ("products of queries of head + by sector", "nats"),
-    "G_QQ_sector": ("products of queries of two heads by sector", "nats"),
-    "G_V_sector": ("products of values of head + by sector", "1"),
-    "attention": ("mean attention between identifiers and signals", "1"),
-    "probe_signal": ("how well each signal can be read off, R²", "1"),
-    "probe_answer": ("how well the label of hard samples can be read off, R²", "1"),
-    "label": ("label y", "1"),
-    "hard": ("whether the plain vote is wrong", "1"),
-    "probability": ("probability of the sample", "1"),
-    "least_loss": ("least mean loss that any answer reaches", "nats"),
-    "event_time": ("when a neuron switched", "units of time"),
-}
 
 
 def labelled(labels, variables, *, time, step=None, attrs=None):
