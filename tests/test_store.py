@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import mixflow as mf
+from mixflow import sealed
 
 METHOD = mf.GradientDescent(0.1, 50)
 
@@ -147,3 +148,14 @@ def test_a_full_disk_leaves_the_old_file_and_nothing_half_written(run, tmp_path)
     assert path.read_bytes() == before
     assert os.listdir(tmp_path) == ["run.nc"]
     assert resource.getrlimit(resource.RLIMIT_FSIZE)[0] != 4096
+
+
+@pytest.mark.parametrize("name", ["A_sector", "G_K_sector"])
+def test_a_run_of_many_classes_without_its_state_is_no_run(tmp_path, name):
+    """Whoever writes the checksum, too."""
+    data = mf.train(mf.Mixture(9), method=mf.GradientDescent(steps=2, save_every=2)).dataset
+    path = tmp_path / "run.nc"
+    for forged in (data.drop_vars(name), data.assign({name: data[name].isel(key_kind=0)})):
+        path.write_bytes(sealed.pack(bytes(forged.to_netcdf(engine="h5netcdf"))))
+        with pytest.raises(mf.StoreError, match="holds no run"):
+            mf.load(path)

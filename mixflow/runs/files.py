@@ -95,6 +95,7 @@ def _look_at(run):
         lambda: (repr(one), one.events, one.certificate, one.switches),
         lambda: summary(one, provenance=True),
         lambda: table(one, provenance=True),
+        lambda: one.transformer.no_closure or one.engine.at(one.dataset, -1),
     )
     for look in looks:
         with contextlib.suppress(MixflowError):

@@ -132,7 +132,9 @@ def gathered(seed, minutes, processes):
         while left:
             for ours in wait(left, timeout=10):
                 try:
-                    latest[ours] = ours.recv()
+                    known, latest[ours] = latest[ours][2], ours.recv()
+                    for failure in latest[ours][2][len(known) :]:
+                        print(f"\n{failure}", flush=True)
                 except EOFError:
                     left.remove(ours)
                     if latest[ours][0] is not None:
