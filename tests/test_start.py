@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import mixflow as mf
+from mixflow.jaxed import jax
 
 TASK, NETWORK = mf.Mixture(2), mf.Transformer(width=6, omega=0.5, seed=2)
 METHOD = mf.GradientDescent(0.1, 60, save_every=20)
@@ -96,6 +97,26 @@ def test_another_rule_begins_at_the_weights_at_rest():
     np.testing.assert_array_equal(second.dataset.A, given.dataset.A)
 
 
+def test_a_vanilla_transformer_goes_on_by_another_rule():
+    network = mf.Vanilla(width=4)
+    first = mf.train(TASK, network, ADAM)
+    second = mf.train(TASK, network, METHOD, start=first)
+    np.testing.assert_allclose(second.dataset.loss[0], first.dataset.loss[-1], rtol=1e-14)
+    with pytest.raises(mf.SpecError, match="many arrays in this network: give the run"):
+        mf.train(TASK, network, METHOD, start=first.weights())
+    third = mf.train(TASK, network, METHOD, start=second)
+    jax().tree.map(np.testing.assert_array_equal, third.weights(0.0), second.weights())
+
+
+def test_a_bias_that_is_not_trained_is_the_networks_own():
+    other = replace(NETWORK, bias=0.3)
+    gram, full = (
+        mf.train(TASK, other, METHOD, model=model, start=mf.train(TASK, NETWORK, METHOD, model=model)).dataset
+        for model in ("gram", "full")
+    )
+    np.testing.assert_allclose(full.margin, gram.margin, rtol=0, atol=1e-12)
+
+
 def test_weights_of_a_run_that_began_at_a_construction():
     for task in (TASK, mf.Mixture(gram=np.eye(4) + 0.1 * (np.ones((4, 4)) - np.eye(4)))):
         run = mf.train(task, replace(NETWORK, dimension=5), METHOD, start=mf.construct(classes=2))
@@ -124,7 +145,23 @@ def test_a_construction_is_a_start(width):
         ),
         (
             lambda: mf.train(TASK, replace(NETWORK, width=16), METHOD, start=mf.train(TASK, NETWORK, METHOD)),
-            "a run of width 6, but the network has width 16",
+            "a run with width = 6, but the network has width = 16",
+        ),
+        *(
+            (
+                lambda o=o: mf.train(TASK, replace(NETWORK, **o), METHOD, start=mf.train(TASK, NETWORK, METHOD)),
+                f"{next(iter(o))} = ",
+            )
+            for o in (
+                {"heads": 1, "offset": True},
+                {"attention": "tied"},
+                {"train_bias": True},
+                {"shared_attention": True},
+            )
+        ),
+        (
+            lambda: mf.train(TASK, mf.Vanilla(width=6), METHOD, start=mf.train(TASK, NETWORK, METHOD)),
+            "start is a run with kind = transformer",
         ),
         (
             lambda: mf.train(

@@ -12,6 +12,8 @@ def given(blank, weights):
     """
     found = dict(blank)
     for name, x in weights.items():
+        if isinstance(x, dict | list) and isinstance(blank.get(name), dict | list):
+            raise SpecError(f"start has {name}, which is many arrays in this network: give the run itself, start=run.")
         x, shape = np.asarray(x, float), np.shape(blank.get(name))
         if name == "w" and x.ndim == len(shape) - 1:
             x = x[:, None]

@@ -5,6 +5,12 @@ import numpy as np
 from ..engines.series import resumed
 from ..errors import SpecError
 
+# Options on which the shape of a state depends, or which weights its inner products are of.
+SHAPE = (
+    *("width", "kind", "name", "layers", "heads", "values", "value_neurons", "tie_values", "train_bias", "offset"),
+    *("attention", "shared_attention", "shared_keys"),
+)
+
 
 def begin(engine, network, source=None):
     """The state a run begins in; SpecError where the engine cannot begin there."""
@@ -25,20 +31,30 @@ def begin(engine, network, source=None):
 def _end(engine, network, run):
     """The last state of a run; what momentum or Adam remembers goes on where task and rule are the same."""
     spec, own = run.spec, network.spec()
-    width, wanted = (each.get("transformer", each).get("width") for each in (spec["transformer"], own))
-    if width != wanted:
-        raise SpecError(
-            f"start is a run of width {width}, but the network has width {wanted}: its last state belongs to weights of width "
-            f"{width}; train a network of that width."
-        )
-    if spec["model"] == engine.name:
-        full = engine.name == "full"
-        same = spec["task"] == engine.task.spec() and spec["transformer"].get("kind") == own.get("kind")
-        if same and (not full or alike(run.method, engine.method)):
-            return engine.resume(run.dataset)
-        if full:
-            return engine.convert(network, run.weights())
+    for name in SHAPE:
+        was, now = (each.get("transformer", each).get(name) for each in (spec["transformer"], own))
+        if was != now:
+            raise SpecError(
+                f"start is a run with {name} = {was}, but the network has {name} = {now}: expected the same, its last state has "
+                f"no other shape; train a network with {name} = {was}."
+            )
+    same = spec["model"] == engine.name and spec["task"] == engine.task.spec()
+    same = same and spec["transformer"].get("kind") == own.get("kind")
+    if same and engine.name == "full" and hasattr(engine, "population"):
+        rule = alike(run.method, engine.method)
+        return carried(engine, network, (engine if rule else run.engine).resume(run.dataset), rule)
+    if same:
+        return engine.resume(run.dataset)
+    if spec["model"] == engine.name == "full":
+        return engine.convert(network, run.weights())
     return engine.take(network, [resumed(run.expand().dataset, network)])
+
+
+def carried(engine, network, state, memory):
+    """A state of every weight in a network, which keeps its own untrained ones; with what the rule remembers if `memory`."""
+    own = network.start(engine.population)
+    weights = state["weights"] | {name: own[name] for name in network.frozen_weights}
+    return {"weights": weights} | ({"optimizer": state["optimizer"]} if memory and "optimizer" in state else {})
 
 
 def alike(one, other):

@@ -9,7 +9,7 @@ from ..checks import real
 from ..engines import choose
 from ..engines.series import resumed
 from ..errors import SpecError
-from ..jaxed import in_float64
+from ..jaxed import in_float64, jax
 from ..methods import method_from_spec
 from ..methods.loop import follow
 from ..methods.stage import Member, Stage
@@ -17,7 +17,7 @@ from ..networks.construct import Construction
 from ..networks.initial import embedding
 from ..networks.specs import network_from_spec
 from ..tasks import task_from_spec
-from .start import alike, kept
+from .start import alike, carried, kept
 
 
 @in_float64
@@ -80,10 +80,9 @@ def _begun(engine, network, start, given):
     past = choose(task, before, method, "full")
     state = _begun(past, before, start.get("start"), given)
     state = _repeated(past, before, method, start["switches"], start["steps"], state)
-    found = engine.convert(network, _plain(before, past.weights(state)))
-    if "optimizer" in state and start["task"] == engine.task.spec() and alike(method, engine.method):
-        found["optimizer"] = state["optimizer"]
-    return found
+    if "weights" in state and start["task"] == engine.task.spec():
+        return carried(engine, network, state, alike(method, engine.method))
+    return engine.convert(network, _plain(before, past.weights(state)))
 
 
 def _written(net, network, task):
@@ -132,7 +131,8 @@ def _repeated(engine, network, method, switches, step, state):
 
 def _plain(network, found):
     """Arrays by name; a head's only value vector has no axis of its own, and tied values are written out for both heads."""
-    found = {name: np.asarray(x) for name, x in found.items() if name not in network.frozen_weights}
+    found = {name: x for name, x in found.items() if name not in network.frozen_weights}
+    found = jax().tree.map(np.asarray, found)
     if network.no_closure is None and "w" in found and found["w"].ndim == 3:
         w = np.concatenate([found["w"], -found["w"]]) if network.tie_values else found["w"]
         found["w"] = w[:, 0] if network.values == 1 else w
