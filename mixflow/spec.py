@@ -191,7 +191,7 @@ def build(section: str, given: Any, where: str | None = None) -> Any:
     """The object that a table describes; an object is returned as it is. Errors call the table `where`.
 
     >>> build("task", {"kind": "sample", "task": {"classes": 3}, "n": 10, "seed": 0}).task
-    Mixture(classes=3, priors=None, gram=None)
+    Mixture(classes=3, priors=None, gram=None, loss='logistic')
     """
     where = where or section
     if hasattr(type(given), "spec"):

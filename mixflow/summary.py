@@ -31,7 +31,7 @@ def summary(run, *, provenance=False):
         "A": named("A"),
         "model": data.attrs["model"],
         "spec": run.spec,
-        "wall_time": data.attrs["wall_time"],
+        "wall_time": _number(data.attrs["wall_time"]),
     }
     if "step" in data.coords:
         found["step"] = int(data.step.values[-1])

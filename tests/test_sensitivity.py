@@ -145,8 +145,8 @@ def test_the_reference_of_the_mean_field_transformer():
     field = model.gated.field
 
     def loss(c, y):
-        on = jnp.maximum(field.surface(c, y), 0).reshape(2, -1)
-        return 2 * jnp.sum(c["weight"] * jnp.logaddexp(0, on[1] - on[0]))  # head + owns half of the loss
+        on = jnp.maximum(field.surface(c, y), 0).reshape(-1, 2)
+        return 2 * jnp.sum(c["weight"] * jnp.logaddexp(0, on[:, 1] - on[:, 0]))  # head + owns half of the loss
 
     result = solve(field, model.y0, 300.0, stop=lambda t, y: 0.1 - float(model.loss(y)))
     assert result.time == pytest.approx(246.23835368, abs=1e-8)

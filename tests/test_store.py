@@ -12,6 +12,7 @@ import pytest
 
 import mixflow as mf
 from mixflow import sealed
+from mixflow.summary import summary
 
 METHOD = mf.GradientDescent(0.1, 50)
 
@@ -159,3 +160,10 @@ def test_a_run_of_many_classes_without_its_state_is_no_run(tmp_path, name):
         path.write_bytes(sealed.pack(bytes(forged.to_netcdf(engine="h5netcdf"))))
         with pytest.raises(mf.StoreError, match="holds no run"):
             mf.load(path)
+
+
+def test_a_whole_number_of_seconds_is_a_number_in_json(run, tmp_path):
+    """As netCDF reads it back it is none that JSON knows."""
+    path = tmp_path / "run.nc"
+    path.write_bytes(sealed.pack(bytes(run.dataset.assign_attrs(wall_time=3).to_netcdf(engine="h5netcdf"))))
+    assert json.loads(json.dumps(summary(mf.load(path), provenance=True)))["wall_time"] == 3

@@ -31,11 +31,11 @@ if TYPE_CHECKING:
 class Runs:
     """A batch of runs of one task and method; `runs[i]` is member i as a Run, `runs[:2]` the first two as Runs.
 
-    dataset  as a Run's, A (time, head, key, query), with a leading dimension `run`: loss (run, time), …; and for each member
-             its seed, width, omega, bias, model, the number of its events and, where it diverged, the step (else -1).
-             Where members end at different times (stages that end at events) the saves are numbered instead, loss (run, save),
-             with time (run, save). What only some members record is NaN for the others, and missing in `runs[i]`.
-    networks the very networks that were trained, if known, as of a Run
+    dataset   as a Run's, A (time, head, key, query), with a leading dimension `run`: loss (run, time), …; and for each member
+              its seed, width, omega, bias, model, the number of its events and, where it diverged, the step (else -1).
+              Where members end at different times (stages that end at events) the saves are numbered instead, loss (run, save),
+              with time (run, save). What only some members record is NaN for the others, and missing in `runs[i]`.
+    networks  the very networks that were trained, if known, as of a Run
 
     Raises StoreError where a file cannot be written.
 

@@ -52,7 +52,7 @@ def stall(classes=8, times=(1e5, 2e5, 1e6)):
     field = mf.field(mf.Mixture(classes=classes), NETWORK, model="symmetric")
     states = field.flow(mf.GradientFlow(until=times[-1], save_at=times, rtol=1e-8)).states
     floor = float(np.log(2) / 2 ** (classes - 1))
-    z = field.z(states).reshape(len(times), 2, classes)[:, :, 0]  # the sample y = +, every other sign −
+    z = field.z(states)[:, :2]  # head + and head − on the sample y = +, every other sign −
     return [
         {"time": t, "loss": float(field.loss(y)), "floor": floor, "z_plus": float(a), "z_minus": float(b)}
         for t, y, (a, b) in zip(times, states, z, strict=True)
@@ -67,7 +67,7 @@ def survey(classes=(2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 17, 20), factor=20.0, rtol=
         field = mf.field(mf.Mixture(classes=K), NETWORK, model="symmetric")
         state = field.flow(mf.GradientFlow(until=factor * learned, save_at=2, rtol=rtol)).state
         z = np.maximum(field.z(state), 0)
-        margin = z[:K] - z[K:]
+        margin = z[0::2] - z[1::2]  # gates come in pairs, head + and head − on one sample
         dead = [f"y=+ n={n}" for n in np.flatnonzero(margin < 1e-6)]
         found.append(
             {
@@ -132,7 +132,7 @@ def plateau(K):
     end = until_score(field, LEVEL).time
     run = field.flow(mf.GradientFlow(until=end, save_at=tuple(np.linspace(0, end, 1000))))
     z = np.maximum(field.z(run.states), 0)
-    margin = z[:, :K] - z[:, K:]  # of the samples y = +, n other signs +
+    margin = z[:, 0::2] - z[:, 1::2]  # of the samples y = +, n other signs +
     hard = 1 + 2 * np.arange(K) - (K - 1) <= 0
     system = critical(field, run.times, run.states)
     later = [event.time for event in run.events[1:]]
@@ -159,7 +159,7 @@ def gap(K):
     run = field.flow(mf.GradientFlow(until=end, save_at=tuple(np.linspace(0, end, 20_000))))
     z = field.z(run.states)
     switched = {event.gate for event in run.events}
-    stay = [i for i in range(K) if i not in switched]  # the first K gates are those of the samples with y = +
+    stay = [i for i in range(0, 2 * K, 2) if i not in switched]  # of each pair, the gate of the sample with y = +
     i = stay[int(z[:, stay].min(axis=0).argmin())]
     at = int(z[:, i].argmin())
     return {"classes": K, "neuron": field.gate_names[i][1], "least z": float(z[at, i]), "time": float(run.times[at])}
