@@ -95,11 +95,16 @@ def _look_at(run):
         lambda: (repr(one), one.events, one.certificate, one.switches),
         lambda: summary(one, provenance=True),
         lambda: table(one, provenance=True),
-        lambda: one.transformer.no_closure or one.engine.at(one.dataset, -1),
+        lambda: _trained(one) and one.engine.at(one.dataset, -1),
     )
     for look in looks:
         with contextlib.suppress(MixflowError):
             look()
+
+
+def _trained(run):
+    """Whether a run has a Gram state that was trained: a construction was written down."""
+    return hasattr(run.method, "inner") and run.transformer.no_closure is None
 
 
 def save(dataset, path):
