@@ -110,7 +110,7 @@ import mixflow as mf
 
 def loss(seed):
     network = mf.Transformer(width=4, seed=seed)
-    both = mf.GradientDescent(steps=20), mf.GradientDescent(steps=20, batch_size=4)  # in machine code, and by JAX
+    both = mf.GradientDescent(steps=20), mf.Optimizer(kind="adam", steps=20)  # in machine code, and by JAX
     return [float(mf.train(mf.Mixture(), network, method).dataset.loss[-1]) for method in both]
 
 def forked(seed):

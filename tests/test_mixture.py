@@ -128,7 +128,7 @@ def test_minibatches_are_those_that_jax_draws_ahead_or_not():
 
     def of_jax(key, i):
         atoms = J.random.categorical(J.random.fold_in(key, i), J.numpy.log(p), shape=(5,))
-        return J.numpy.bincount(atoms, length=len(p)) / 5
+        return J.numpy.bincount(atoms, length=len(p)) * (1 / 5)
 
     each = J.jit(J.vmap(J.vmap(of_jax, (0, None), -1), (None, 0)))
     expected = each(J.numpy.stack([J.random.key(each) for each in (seed, 7, seed)]), np.arange(first, first + AHEAD))

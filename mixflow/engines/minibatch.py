@@ -6,10 +6,11 @@ The generator is JAX's default one (Threefry-2×32 with 20 rounds, Salmon et al.
 
 import numpy as np
 
-from ..jaxed import jax, jit, programs
+from ..jaxed import jax
 
 AHEAD = 2048  # steps drawn in one call where a step itself cannot draw (`native`)
-TURNS = ((13, 15, 26, 6), (17, 29, 16, 24))
+CACHED = 2**17  # words that NumPy draws at a time, so that they stay in the cache
+TURNS = np.array([(13, 15, 26, 6), (17, 29, 16, 24)], np.uint32)
 
 
 class Minibatches:
@@ -41,50 +42,57 @@ class Minibatches:
             return parameters["probability"][:, None]
         if "weight" in parameters:
             return parameters["weight"]
-        return self._drawn(i, parameters["probability"], parameters["key"])
+        return self._drawn(jax().numpy, i, parameters["probability"], parameters["key"])
 
     def ahead(self, block, parameters):
         """{"weight": (AHEAD, n, lanes)} of the steps of a block, as `weights` draws them; {} for the whole population."""
         if self.size is None:
             return {}
-        key, lanes = parameters["key"], len(parameters["key"])
-        alike = (key == key[0]).all()  # and are drawn once
-        draw = programs.get(("minibatches", self.size, lanes), lambda: self._block(lanes))
-        return {"weight": np.asarray(draw(block * AHEAD, parameters["probability"], key[:1] if alike else key))}
+        p, key = parameters["probability"], parameters["key"]
+        if (key == key[0]).all():  # and are drawn once
+            key = key[:1]
+        steps = block * AHEAD + np.arange(AHEAD, dtype=np.int64)[:, None]
+        parts = max(1, self.size * len(p) * len(key) * AHEAD // CACHED)
+        found = [
+            self._drawn(np, part, p, key) for part in np.array_split(steps, min(parts, AHEAD))
+        ]  # (n, …, keys) each
+        weight = np.swapaxes(np.concatenate(found, axis=1), 0, 1)
+        return {"weight": np.broadcast_to(weight, (AHEAD, len(p), len(parameters["key"])))}
 
-    def _block(self, lanes):
-        jnp = jax().numpy
-
-        def draw(first, probability, key):
-            found = self._drawn((first + jnp.arange(AHEAD))[:, None], probability, key)  # (n, AHEAD, 1 or lanes)
-            return jnp.broadcast_to(jnp.swapaxes(found, 0, 1), (AHEAD, len(probability), lanes))
-
-        return jit(draw)
-
-    def _drawn(self, i, probability, key):
+    def _drawn(self, xp, i, probability, key):
         """(n, …, keys) frequency of each atom among those drawn for the steps i, a number or (…, 1), from keys (keys, 2).
 
         An atom of probability p waits for an exponential time of rate p; the first is drawn. The logarithm of its wait is
         what JAX compares, log p and a Gumbel number. Two that are equal in all 52 bits would both be drawn.
         """
-        jnp, n = jax().numpy, len(probability)
-        one = (1,) * max(np.ndim(i), 1)
-        step = _encrypted(key.T, 0, jnp.asarray(i, jnp.uint32))  # by step, so that a continued run draws the same
+        n, one = len(probability), (1,) * max(np.ndim(i), 1)
+        step = _encrypted(xp, key.T, xp.asarray(i).astype(np.uint32))  # by step, so that a continued run draws the same
         place = np.arange(self.size * n, dtype=np.uint32).reshape(self.size, n, *one)
-        high, low = _encrypted(step, 0, place)
-        bits = high.astype(float) * 2.0**20 + (low >> jnp.uint32(12)).astype(float)
-        wait = -jnp.log(jnp.maximum(bits * 2.0**-52, np.finfo(float).tiny)) / probability.reshape(n, *one)
-        return jnp.sum(wait == jnp.min(wait, axis=1, keepdims=True), axis=0) / self.size
+        high, low = _encrypted(xp, step, place)
+        bits = high.astype(float) * 2.0**20 + (low >> np.uint32(12))
+        with np.errstate(divide="ignore"):  # who has no probability waits for ever
+            wait = -xp.log(xp.maximum(bits * 2.0**-52, np.finfo(float).tiny)) / probability.reshape(n, *one)
+        return xp.sum(wait == xp.min(wait, axis=1, keepdims=True), axis=0) * (1 / self.size)
 
 
-def _encrypted(key, x, y):
-    """Two words (x, y) encrypted under a key of two words; arrays of uint32."""
-    u = jax().numpy.uint32
-    keys = key[0], key[1], key[0] ^ key[1] ^ u(0x1BD11BDA)
-    x, y = u(x) + keys[0], y + keys[1]
-    for turn in range(5):
-        for by in TURNS[turn % 2]:
+def _encrypted(xp, key, y):
+    """Two words, 0 and y, encrypted under a key of two words; arrays of uint32, of NumPy or JAX (`xp`).
+
+    JAX has a loop over the five turns: written out, its fused kernels compute what they use twice twice, 10^10 operations.
+    """
+    keys = xp.stack([key[0], key[1], key[0] ^ key[1] ^ np.uint32(0x1BD11BDA)])
+    y = y + keys[1]
+    x = keys[0] + xp.zeros_like(y)
+
+    def turn(i, words):
+        x, y = words
+        for by in xp.asarray(TURNS)[i % 2]:
             x = x + y
-            y = ((y << u(by)) | (y >> u(32 - by))) ^ x
-        x, y = x + keys[(turn + 1) % 3], y + keys[(turn + 2) % 3] + u(turn + 1)
+            y = ((y << by) | (y >> (np.uint32(32) - by))) ^ x
+        return x + keys[(i + 1) % 3], y + keys[(i + 2) % 3] + xp.asarray(i + 1).astype(np.uint32)
+
+    if xp is not np:
+        return jax().lax.fori_loop(0, 5, turn, (x, y))
+    for i in range(5):
+        x, y = turn(i, (x, y))
     return x, y

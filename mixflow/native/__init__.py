@@ -3,7 +3,7 @@
 XLA computes array by array, each written to memory and read again, zeros included. Here the step is traced for one lane and taken
 apart into operations on single numbers (`graph`), each of which becomes one instruction on a vector over the lanes (`machine`):
 twice as fast at K = 2 and 3, eight times for the symmetric model. What is finished lies on the disk, so that a run whose
-program is there does not even import JAX. What a step draws at random is given to it, drawn by JAX for a block of steps at once
+program is there does not even import JAX. What a step draws at random is given to it, drawn for a block of steps at once
 (`Engine.ahead`). Steps with other operations, or too many, are JAX's.
 """
 
@@ -85,7 +85,7 @@ class _Program:
         if block[0] != whose:
             found = self.engine.ahead(at // self.block, parameters)
             parts = [found[name].reshape(self.block, -1, self.engine.lanes) for name in sorted(found)]
-            block = self.drawn = whose, np.concatenate(parts, axis=1)
+            block = self.drawn = whose, np.ascontiguousarray(np.concatenate(parts, axis=1))
         return block[1][at % self.block :]
 
     def _rows(self, x, name):
