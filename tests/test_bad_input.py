@@ -133,9 +133,20 @@ def test_one_clear_sentence(call, says):
     assert isinstance(caught.value, ValueError)
 
 
-def test_a_path_with_a_line_feed_is_told_in_one_line():
-    with pytest.raises(mf.StoreError, match=r"^a\\nb holds no MNIST file"):
-        mf.Mnist(source="a\nb").spec()
+@pytest.mark.parametrize("name", ["a\nb", "a\0b", "x" * 10**4])
+def test_a_folder_that_cannot_be_is_told_in_one_short_line(name):
+    calls = {
+        "holds no MNIST file|without null": lambda: mf.Mnist(source=name).spec(),
+        "holds no sweep": lambda: mf.open_sweep(name),
+        "cannot make the folder|without null": lambda: mf.sweep(
+            {"grid": {"transformer.omega": [0.3]}}, f"{name}/{'y' * 300}"
+        ),
+    }
+    for says, call in calls.items():
+        with pytest.raises(mf.StoreError, match=says) as caught:
+            call()
+        assert str(caught.value).isprintable()
+        assert len(str(caught.value)) < 500
 
 
 @pytest.mark.parametrize("width", [np.zeros(0), np.array([4, 8]), "inf ", None])

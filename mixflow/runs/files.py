@@ -96,6 +96,7 @@ def _look_at(run):
         lambda: summary(one, provenance=True),
         lambda: table(one, provenance=True),
         lambda: _trained(one) and one.engine.at(one.dataset, -1),
+        lambda: _stepped(one) and one.dataset.step,
     )
     for look in looks:
         with contextlib.suppress(MixflowError):
@@ -105,6 +106,11 @@ def _look_at(run):
 def _trained(run):
     """Whether a run has a Gram state that was trained: a construction was written down."""
     return hasattr(run.method, "inner") and run.transformer.no_closure is None
+
+
+def _stepped(run):
+    """Whether a run was trained by steps, which its saves are counted in."""
+    return hasattr(run.method, "inner") and not run.method.flows
 
 
 def save(dataset, path):

@@ -9,6 +9,7 @@ end, stopping the processes and writing everything into one file, is told by the
 """
 
 import math
+import os
 import pathlib
 import shutil
 from dataclasses import dataclass
@@ -184,4 +185,4 @@ def _count(number, word):
 
 def _existing(folder):
     folder = pathlib.Path(folder).absolute()
-    return next(path for path in (folder, *folder.parents) if path.exists())
+    return next(path for path in (folder, *folder.parents) if os.path.exists(path))

@@ -21,6 +21,7 @@ import time
 import numpy as np
 
 from ..errors import StoreError
+from ..sealed import said
 
 FORMAT = 4  # 4: other batches, sized by the time a step takes now; 3: one SQLite file
 WAITING, DONE, FAILED = 0, 1, 2
@@ -41,7 +42,7 @@ class Manifest:
     def __init__(self, folder):
         self.path, self._db = pathlib.Path(folder) / "sweep.sqlite", None
         if not begun(folder):
-            raise StoreError(f"{folder} holds no sweep: expected a folder written by mixflow sweep … --out.")
+            raise StoreError(f"{said(folder)} holds no sweep: expected a folder written by mixflow sweep … --out.")
         found = self.fact("format")
         if found != FORMAT:
             raise StoreError(
@@ -199,13 +200,13 @@ def _damaged(path, error):
 def begun(folder):
     """Whether the folder holds a sweep; a StoreError for one of an older mixflow, and for a file that is no database."""
     folder = pathlib.Path(folder)
-    if (folder / "sweep.json").exists():
+    if os.path.exists(folder / "sweep.json"):  # False for a name that no folder can have, too
         raise StoreError(
             f"{folder} holds a sweep in the format of an older mixflow: finish it with that version, or sweep again into a new "
             "folder."
         )
     path = folder / "sweep.sqlite"
-    if not path.exists():
+    if not os.path.exists(path):
         return False
     try:
         with contextlib.closing(_connect(path, "ro")) as db:

@@ -4,6 +4,7 @@ import functools
 import gzip
 import hashlib
 import importlib.util
+import os
 import pathlib
 import zlib
 from dataclasses import dataclass
@@ -12,6 +13,7 @@ import numpy as np
 
 from ..errors import StoreError
 from ..extras import needs
+from ..sealed import said
 
 # SHA-256 of the official gzip files: 60,000 training and 10,000 test images.
 TRAIN = {
@@ -54,10 +56,11 @@ def read_digits(folder=None):
 def read_folder(folder, *, checksums=True):
     """The official files in `folder`; `checksums=False` accepts other files of the same names and form."""
     folder = pathlib.Path(folder)
-    pairs = [pair for pair in (TRAIN, TEST) if any((folder / name).exists() for name in pair)]
+    pairs = [pair for pair in (TRAIN, TEST) if any(os.path.exists(folder / name) for name in pair)]
     if not pairs:
         raise StoreError(
-            f"{folder} holds no MNIST file: expected {', '.join(TEST)} (and the two of train); `mixflow data mnist` fetches them."
+            f"{said(folder)} holds no MNIST file: expected {', '.join(TEST)} (and the two of train); `mixflow data mnist` "
+            "fetches them."
         )
     parts, sha256 = [], {}
     for pair in pairs:

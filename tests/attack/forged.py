@@ -80,7 +80,7 @@ def _changed(data, dataset):
         return dataset.assign_attrs({attr: data.draw(st.sampled_from([*TEXTS, 3, 2.5, -1]))})
     if how == "no attr":
         return dataset.drop_attrs().assign_attrs({k: v for k, v in dataset.attrs.items() if k != attr})
-    if "spec" not in dataset.attrs:
+    if not isinstance(dataset.attrs.get("spec"), str):  # altered before
         return dataset
     return dataset.assign_attrs(spec=json.dumps(_altered(data, json.loads(dataset.attrs["spec"]))))
 
