@@ -134,7 +134,8 @@ def test_one_clear_sentence(call, says):
 
 
 @pytest.mark.parametrize("name", ["a\nb", "a\0b", "x" * 10**4])
-def test_a_folder_that_cannot_be_is_told_in_one_short_line(name):
+def test_a_folder_that_cannot_be_is_told_in_one_short_line(name, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
     calls = {
         "holds no MNIST file|without null": lambda: mf.Mnist(source=name).spec(),
         "holds no sweep": lambda: mf.open_sweep(name),
