@@ -26,8 +26,10 @@ class History:
 
     @property
     def saved(self):
-        """All recorded arrays, time first."""
-        return {name: np.concatenate([part[name] for part in self.parts]) for name in self.parts[0]}
+        """All recorded arrays, time first; joined once, however many lanes ask."""
+        if len(self.parts) > 1:
+            self.parts = [{name: np.concatenate([part[name] for part in self.parts]) for name in self.parts[0]}]
+        return self.parts[0]
 
     def drop_repeated(self):
         """End at the first of the rows that repeat at the end, wherever the calls began and ended."""
@@ -155,6 +157,8 @@ def _find_divergence(engine, history, before, part, at, stride, record, paramete
 
     NaN never heals, so the step is found by bisection: replay the chunk from its start to a given length.
     """
+    if all(np.isfinite(np.sum(x)) for x in part.values()):  # what is not finite stays in a sum
+        return
     broken = np.any([~_finite_lanes(x, engine.lanes) for x in part.values()], axis=0)  # (saves, lanes)
     for lane in np.flatnonzero(broken[-1]):
         if lane in history.diverged:
