@@ -157,8 +157,9 @@ def _find_divergence(engine, history, before, part, at, stride, record, paramete
 
     NaN never heals, so the step is found by bisection: replay the chunk from its start to a given length.
     """
-    if all(np.isfinite(np.sum(x)) for x in part.values()):  # what is not finite stays in a sum
-        return
+    with np.errstate(invalid="ignore", over="ignore"):
+        if all(np.isfinite(np.sum(x)) for x in part.values()):  # what is not finite stays in a sum
+            return
     broken = np.any([~_finite_lanes(x, engine.lanes) for x in part.values()], axis=0)  # (saves, lanes)
     for lane in np.flatnonzero(broken[-1]):
         if lane in history.diverged:
