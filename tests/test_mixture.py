@@ -10,6 +10,7 @@ import mixflow as mf
 from mixflow.engines.minibatch import AHEAD, Minibatches
 from mixflow.jaxed import jax
 from mixflow.methods.until import steps_within
+from mixflow.native import threefry
 from mixflow.tasks.floor import Samples
 
 
@@ -138,6 +139,19 @@ def test_minibatches_are_those_that_jax_draws_ahead_or_not():
     assert np.array_equal(batches.weights(0, parameters | {"weight": ahead[9]}), ahead[9])
     alike = batches.ahead(2, batches.parameters([mf.Transformer(seed=7)] * 2))["weight"]
     assert np.array_equal(alike, ahead[..., [1, 1]])
+
+
+def test_the_generator_is_threefry():
+    """JAX's, and for zeros the answer that its authors give; a length that fills no block."""
+    key0, key1 = np.array([0, 0x13198A2E], np.uint32), np.array([0, 0x03707344], np.uint32)
+    y = np.arange(19, dtype=np.uint32)[:, None]
+    x, y = threefry.encrypted(key0, key1, y)
+    J = jax()
+    for lane in range(2):
+        key = J.random.wrap_key_data(J.numpy.stack([key0[lane], key1[lane]]))
+        bits = J.random.key_data(J.vmap(J.random.fold_in, (None, 0))(key, np.arange(19)))
+        assert np.array_equal(np.stack([x[:, lane], y[:, lane]], axis=1), bits)
+    assert [int(x[0, 0]), int(y[0, 0])] == [0x6B200159, 0x99BA4EFE]
 
 
 def test_ends_of_stages():

@@ -84,7 +84,8 @@ def test_a_number_at_two_places_is_stored_in_every_step_where_both_are_read(seco
     graph = Graph()
     given = {"x": graph.node("given", 0), "y": graph.node("given", 1)}
     both = [graph.apply("add", given["x"], given[second])] * 2
-    record = machine._loaded(machine._compiled(Writer(Traced(graph, both, [0, 0], 0, 0), 1).text()))
+    code = machine._compiled(Writer(Traced(graph, both, [0, 0], 0, 0), 1).text())
+    record = machine._loaded(code, *machine.RECORD)
     state, rows = np.array([1.0, 2.0]), np.empty(2)
     record(state.ctypes.data, rows.ctypes.data, rows.ctypes.data, rows.ctypes.data, 1, 3)
     assert state.tolist() == rows.tolist() == after

@@ -7,10 +7,10 @@ The generator is JAX's default one (Threefry-2×32 with 20 rounds, Salmon et al.
 import numpy as np
 
 from ..jaxed import jax
+from ..native import threefry
 
 AHEAD = 2048  # steps drawn in one call where a step itself cannot draw (`native`)
-CACHED = 2**17  # words that NumPy draws at a time, so that they stay in the cache
-TURNS = np.array([(13, 15, 26, 6), (17, 29, 16, 24)], np.uint32)
+CACHED = 2**14  # words that are drawn at a time, so that they stay in the cache
 
 
 class Minibatches:
@@ -69,30 +69,29 @@ class Minibatches:
         step = _encrypted(xp, key.T, xp.asarray(i).astype(np.uint32))  # by step, so that a continued run draws the same
         place = np.arange(self.size * n, dtype=np.uint32).reshape(self.size, n, *one)
         high, low = _encrypted(xp, step, place)
-        bits = high.astype(float) * 2.0**20 + (low >> np.uint32(12))
+        low >>= np.uint32(12)
+        bits = high * 2.0**-32
+        bits += low * 2.0**-52
         with np.errstate(divide="ignore"):  # who has no probability waits for ever
-            wait = -xp.log(xp.maximum(bits * 2.0**-52, np.finfo(float).tiny)) / probability.reshape(n, *one)
+            wait = xp.log(xp.maximum(bits, np.finfo(float).tiny)) / -probability.reshape(n, *one)
         return xp.sum(wait == xp.min(wait, axis=1, keepdims=True), axis=0) * (1 / self.size)
 
 
 def _encrypted(xp, key, y):
-    """Two words, 0 and y, encrypted under a key of two words; arrays of uint32, of NumPy or JAX (`xp`).
+    """The words (0, y) encrypted under a key of two words; arrays of uint32, of NumPy or JAX (`xp`).
 
-    JAX has a loop over the five turns: written out, its fused kernels compute what they use twice twice, 10^10 operations.
+    JAX has a loop over the five turns: written out, its fused kernels compute what is used twice twice, 10^10 operations.
     """
-    keys = xp.stack([key[0], key[1], key[0] ^ key[1] ^ np.uint32(0x1BD11BDA)])
+    if xp is np:
+        return threefry.encrypted(*key, y)
+    keys = xp.stack([key[0], key[1], key[0] ^ key[1] ^ np.uint32(threefry.PARITY)])
     y = y + keys[1]
-    x = keys[0] + xp.zeros_like(y)
 
     def turn(i, words):
         x, y = words
-        for by in xp.asarray(TURNS)[i % 2]:
+        for by in xp.asarray(threefry.TURNS, np.uint32)[i % 2]:
             x = x + y
             y = ((y << by) | (y >> (np.uint32(32) - by))) ^ x
         return x + keys[(i + 1) % 3], y + keys[(i + 2) % 3] + xp.asarray(i + 1).astype(np.uint32)
 
-    if xp is not np:
-        return jax().lax.fori_loop(0, 5, turn, (x, y))
-    for i in range(5):
-        x, y = turn(i, (x, y))
-    return x, y
+    return jax().lax.fori_loop(0, 5, turn, (keys[0] + xp.zeros_like(y), y))

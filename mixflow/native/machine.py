@@ -20,6 +20,8 @@ from ..sealed import make_folder, pack, read, write_whole
 from .graph import Graph, Untranslated
 from .text import Traced, Writer
 
+RECORD = "record", (ctypes.c_void_p,) * 4 + (ctypes.c_int64,) * 2  # its name and arguments
+
 
 def function(engine, one, *given):
     """The compiled record(state, parameters, drawn, rows, saves, stride), pointers and counts; None if JAX must serve.
@@ -27,14 +29,24 @@ def function(engine, one, *given):
     one    the engine with one lane
     given  its state, its parameters, and what a step draws: their shapes
     """
-    place = cache_directory() / "native" / f"{_name(engine)}.o"
-    if (code := _kept(place)) is None:
+
+    def written():
         try:
-            code = _compiled(Writer(traced(one, *given), engine.lanes).text())
+            return Writer(traced(one, *given), engine.lanes).text()
         except Untranslated:
-            code = b""  # kept too: to find out takes half a second
+            return None
+
+    return built(*RECORD, _name(engine), written)
+
+
+def built(name, arguments, key, written):
+    """The compiled function `name` of a program with this key, whose text is `written()`; None where there is no text."""
+    place = cache_directory() / "native" / f"{key}.o"
+    if (code := _kept(place)) is None:
+        text = written()
+        code = b"" if text is None else _compiled(text)  # kept too: to find out takes half a second
         _keep(place, code)
-    return _loaded(code) if code else None
+    return _loaded(code, name, arguments) if code else None
 
 
 def traced(one, state, parameters, drawn):
@@ -85,25 +97,27 @@ def _compiled(text):
     return machine.emit_object(module)
 
 
-def _loaded(code):
-    """The function in object code; it keeps what it needs."""
+def _loaded(code, name, arguments):
+    """The function of this name in object code; it keeps what it needs."""
     llvm = _llvm()
     engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), _machine())
     engine.add_object_file(llvm.ObjectFileRef.from_data(code))
     engine.finalize_object()
-    record = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * 4, *[ctypes.c_int64] * 2)(
-        engine.get_function_address("record")
-    )
-    record.engine = engine
-    return record
+    found = ctypes.CFUNCTYPE(None, *arguments)(engine.get_function_address(name))
+    found.engine = engine
+    return found
 
 
 def _name(engine):
     """The hash of everything that the machine code of an engine depends on; a step that someone has replaced is another."""
     step = type(engine).step
     whose = step.__module__, step.__qualname__, step.__code__.co_code
-    facts = engine.key, engine.lanes, whose, _processor(), sys.platform, _sources()
-    return hashlib.sha256(repr(facts).encode()).hexdigest()
+    return hashed(engine.key, engine.lanes, whose, _sources())
+
+
+def hashed(*facts):
+    """The hash of facts, on this machine."""
+    return hashlib.sha256(repr((*facts, _processor(), sys.platform)).encode()).hexdigest()
 
 
 @functools.cache
