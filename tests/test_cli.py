@@ -199,6 +199,7 @@ def test_train_draws(capsys, tmp_path, suffix):
         ("train --layers 2", "--layers belongs to --network vanilla, and this is --network transformer; add --network"),
         ("train --attention tied", "add --three-stage, or say --transformer-attention for what the network has"),
         ("train --neurons 5", "which was not asked for; add --three-stage."),
+        ("train --three-stage --steps 5", "say --neurons, --attention or --converge."),
         ("train --three-stage --neurons soon:5", "quantity = 'soon'"),
         ("train --set classes=3", "dotted name"),
         ("train --set task.classes", "NAME=VALUE"),

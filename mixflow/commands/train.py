@@ -173,6 +173,11 @@ def _method(options, base):
                 f"--{name} ends a stage of --three-stage, which was not asked for; add --three-stage"
                 f"{f', or say {twin} for what the network has' if twin else ''}."
             )
+        if name in LENGTHS and staged:
+            raise SpecError(
+                f"--{name} bounds nothing with --three-stage, where each stage has its own end; say --neurons, --attention or "
+                "--converge."
+            )
         (table if name in own else inner)[name] = x
     return {**table, "method": inner} if staged else inner
 
