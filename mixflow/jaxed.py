@@ -344,18 +344,30 @@ class Programs:
 
     def __init__(self, size):
         self.size = size
-        self._kept = OrderedDict()
-        self._lock = threading.RLock()  # to build a program may take another one
+        self._kept, self._building = OrderedDict(), {}
+        self._lock = threading.Lock()
 
     def get(self, key, build):
-        """The program kept under `key`, built by `build()` if there is none. Equal keys must mean equal programs."""
+        """The program kept under `key`, built by `build()` if there is none. Equal keys must mean equal programs.
+
+        It is built once, however many threads ask; who asks for another does not wait for it. To build may take others.
+        """
         with self._lock:
-            if key not in self._kept:
-                self._kept[key] = build()
-            self._kept.move_to_end(key)
-            while len(self._kept) > self.size:
-                self._kept.popitem(last=False)
-            return self._kept[key]
+            turn = self._building.setdefault(key, threading.Lock())
+        with turn:
+            try:
+                with self._lock:
+                    if key in self._kept:
+                        self._kept.move_to_end(key)
+                        return self._kept[key]
+                found = build()
+                with self._lock:
+                    self._kept[key] = found
+                    while len(self._kept) > self.size:
+                        self._kept.popitem(last=False)
+                return found
+            finally:
+                self._building.pop(key, None)
 
     def __len__(self):
         return len(self._kept)

@@ -267,3 +267,23 @@ def test_the_program_used_longest_ago_makes_room():
         assert program(key) == key
     assert built == ["a", "b", "c", "b"]
     assert len(kept) == 2
+
+
+def test_a_program_is_built_once_and_nobody_waits_for_anothers():
+    kept, built, go = Programs(4), [], threading.Event()
+
+    def slow():
+        go.wait(60)
+        built.append("a")
+        return kept.get("inner", lambda: "inner")  # to build may take others
+
+    with concurrent.futures.ThreadPoolExecutor(2) as pool:
+        both = [pool.submit(kept.get, "a", slow) for _ in range(2)]
+        assert kept.get("b", lambda: "b") == "b"  # while "a" is being built
+        assert not built
+        go.set()
+        assert [each.result(60) for each in both] == ["inner"] * 2
+    assert built == ["a"]
+    with pytest.raises(ZeroDivisionError):
+        kept.get("c", lambda: 1 / 0)
+    assert kept.get("c", lambda: "c") == "c"  # who failed is in nobody's way
