@@ -141,6 +141,18 @@ def test_minibatches_are_those_that_jax_draws_ahead_or_not():
     assert np.array_equal(alike, ahead[..., [1, 1]])
 
 
+@pytest.mark.parametrize("model", ["gram", "full"])
+def test_a_batch_of_any_size_is_drawn_in_bounded_memory_or_refused(model):
+    def train(size):
+        method = mf.GradientDescent(steps=2, batch_size=size)
+        return mf.train(mf.Mixture(), mf.Transformer(width=2), method, model=model).dataset
+
+    with pytest.raises(mf.SpecError, match="expected at most 2097152; leave it out"):
+        train(10**9)
+    whole = mf.train(mf.Mixture(), mf.Transformer(width=2), mf.GradientDescent(steps=2), model=model).dataset
+    assert float(train(200_000).loss[-1]) == pytest.approx(float(whole.loss[-1]), abs=1e-4)
+
+
 def test_the_generator_is_threefry():
     """JAX's, and for zeros the answer that its authors give; a length that fills no block."""
     key0, key1 = np.array([0, 0x13198A2E], np.uint32), np.array([0, 0x03707344], np.uint32)

@@ -6,10 +6,14 @@ The generator is JAX's default one (Threefry-2×32 with 20 rounds, Salmon et al.
 
 import numpy as np
 
+from ..checks import shown
+from ..errors import SpecError
 from ..jaxed import jax
 from ..native import threefry
 
-AHEAD = 2048  # steps drawn in one call where a step itself cannot draw (`native`)
+AHEAD = 2048  # steps drawn in one call where a step itself cannot draw (`native`), or as many as make WORDS
+WORDS = 2**21
+MOST = 2**24  # words for one step, half a gigabyte and a second
 CACHED = 2**14  # words that are drawn at a time, so that they stay in the cache
 
 
@@ -22,6 +26,11 @@ class Minibatches:
     def __init__(self, probabilities, method):
         self.probabilities = probabilities
         self.size, self.seed = getattr(method, "batch_size", None), getattr(method, "batch_seed", 0)
+        if self.size is not None and self.size * len(probabilities) > MOST:
+            raise SpecError(
+                f"batch_size = {shown(self.size)} draws from {len(probabilities)} samples: expected at most "
+                f"{MOST // len(probabilities)}; leave it out for the whole population, which is the limit of large batches."
+            )
 
     @property
     def key(self):
@@ -45,19 +54,22 @@ class Minibatches:
         return self._drawn(jax().numpy, i, parameters["probability"], parameters["key"])
 
     def ahead(self, block, parameters):
-        """{"weight": (AHEAD, n, lanes)} of the steps of a block, as `weights` draws them; {} for the whole population."""
+        """{"weight": (steps, n, lanes)} of the steps of a block, as `weights` draws them; {} for the whole population."""
         if self.size is None:
             return {}
-        p, key = parameters["probability"], parameters["key"]
-        if (key == key[0]).all():  # and are drawn once
-            key = key[:1]
-        steps = block * AHEAD + np.arange(AHEAD, dtype=np.int64)[:, None]
-        parts = max(1, self.size * len(p) * len(key) * AHEAD // CACHED)
-        found = [
-            self._drawn(np, part, p, key) for part in np.array_split(steps, min(parts, AHEAD))
-        ]  # (n, …, keys) each
-        weight = np.swapaxes(np.concatenate(found, axis=1), 0, 1)
-        return {"weight": np.broadcast_to(weight, (AHEAD, len(p), len(parameters["key"])))}
+        p, keys = parameters["probability"], parameters["key"]
+        many = min(AHEAD, max(1, WORDS // (self.size * len(p))))
+        steps = block * many + np.arange(many)[:, None]
+        cuts = range(0, many, max(1, CACHED // (self.size * len(p))))
+        weight = np.empty((many, len(p), len(keys)))
+        for lane, key in enumerate(keys):
+            if lane and (key == keys[0]).all():
+                weight[..., lane] = weight[..., 0]
+                continue
+            for cut in cuts:
+                part = steps[cut : cut + cuts.step]
+                weight[cut : cut + cuts.step, :, lane] = self._drawn(np, part, p, key[None])[..., 0].T
+        return {"weight": weight}
 
     def _drawn(self, xp, i, probability, key):
         """(n, …, keys) frequency of each atom among those drawn for the steps i, a number or (…, 1), from keys (keys, 2).
