@@ -148,6 +148,7 @@ def answered(run):
 def test_a_run_keeps_its_own_function(namesakes, tmp_path):
     networks, runs = namesakes
     many = mf.train_many(mf.Mixture(2), networks, SHORT)
+    assert [run.dataset.attrs["seed"] for run in many] == [network.seed for network in networks]
     for i, (network, run) in enumerate(zip(networks, runs)):
         assert run.transformer is network
         assert many[i].transformer is network

@@ -91,8 +91,8 @@ class Runs:
         model = str(one.model.values)
         own = {"task": spec["task"], "transformer": spec["transformers"][i], "method": spec["method"], "model": model}
         names = [name for name in one.coords if name not in one.dims and one[name].dims == () and name != "step"]
+        seed = own["transformer"].get("seed", int(one.seed))  # a read-out's is its network's
         one = one.drop_vars(names)
-        seed = own["transformer"].get("seed", 0)
         one.attrs = {
             **{name: value for name, value in self.dataset.attrs.items() if name != "members"},
             **about,
