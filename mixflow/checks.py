@@ -63,7 +63,9 @@ def real(
         ("at most", most, most is None or number <= most),
     ]
     if not fits or not all(holds for _, _, holds in bounds):
-        wanted = " and ".join(f"{word} {str(bound).removesuffix('.0')}" for word, bound, _ in bounds if bound is not None)
+        wanted = " and ".join(
+            f"{word} {str(bound).removesuffix('.0')}" for word, bound, _ in bounds if bound is not None
+        )
         value = shown(number if fits else value)
         raise SpecError(f"{name} = {value}: expected a finite number{' ' + wanted if wanted else ''}{_fix(fix)}.")
     return number

@@ -147,7 +147,7 @@ def test_a_batch_of_any_size_is_drawn_in_bounded_memory_or_refused(model):
         method = mf.GradientDescent(steps=2, batch_size=size)
         return mf.train(mf.Mixture(), mf.Transformer(width=2), method, model=model).dataset
 
-    with pytest.raises(mf.SpecError, match="expected at most 2097152; leave it out"):
+    with pytest.raises(mf.SpecError, match="expected at most 262144; leave it out"):
         train(10**9)
     whole = mf.train(mf.Mixture(), mf.Transformer(width=2), mf.GradientDescent(steps=2), model=model).dataset
     assert float(train(200_000).loss[-1]) == pytest.approx(float(whole.loss[-1]), abs=1e-4)

@@ -12,8 +12,7 @@ from ..jaxed import jax
 from ..native import threefry
 
 AHEAD = 2048  # steps drawn in one call where a step itself cannot draw (`native`), or as many as make WORDS
-WORDS = 2**21
-MOST = 2**24  # words for one step, half a gigabyte and a second
+WORDS = 2**21  # and the most for one step, 0.6 GB where JAX draws them
 CACHED = 2**14  # words that are drawn at a time, so that they stay in the cache
 
 
@@ -26,10 +25,10 @@ class Minibatches:
     def __init__(self, probabilities, method):
         self.probabilities = probabilities
         self.size, self.seed = getattr(method, "batch_size", None), getattr(method, "batch_seed", 0)
-        if self.size is not None and self.size * len(probabilities) > MOST:
+        if self.size is not None and self.size * len(probabilities) > WORDS:
             raise SpecError(
                 f"batch_size = {shown(self.size)} draws from {len(probabilities)} samples: expected at most "
-                f"{MOST // len(probabilities)}; leave it out for the whole population, which is the limit of large batches."
+                f"{WORDS // len(probabilities)}; leave it out for the whole population, which is the limit of large batches."
             )
 
     @property
@@ -58,7 +57,7 @@ class Minibatches:
         if self.size is None:
             return {}
         p, keys = parameters["probability"], parameters["key"]
-        many = min(AHEAD, max(1, WORDS // (self.size * len(p))))
+        many = min(AHEAD, WORDS // (self.size * len(p)))
         steps = block * many + np.arange(many)[:, None]
         cuts = range(0, many, max(1, CACHED // (self.size * len(p))))
         weight = np.empty((many, len(p), len(keys)))

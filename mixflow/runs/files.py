@@ -96,7 +96,7 @@ def _look_at(run):
         lambda: summary(one, provenance=True),
         lambda: table(one, provenance=True),
         lambda: _trained(one) and one.engine.at(one.dataset, -1),
-        lambda: _stepped(one) and one.dataset.step,
+        lambda: _stepped(one) and _counted(run.dataset.step),
     )
     for look in looks:
         with contextlib.suppress(MixflowError):
@@ -111,6 +111,12 @@ def _trained(run):
 def _stepped(run):
     """Whether a run was trained by steps, which its saves are counted in."""
     return hasattr(run.method, "inner") and not run.method.flows
+
+
+def _counted(step):
+    """ValueError unless each save, of a run or of every run of a batch, has the whole number of its step."""
+    if step.dims not in (("time",), ("run", "save")) or step.dtype.kind != "i":
+        raise ValueError(f"step is {step.dtype} along {', '.join(map(str, step.dims)) or 'nothing'}")
 
 
 def save(dataset, path):
