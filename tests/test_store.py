@@ -162,10 +162,11 @@ def test_a_run_of_many_classes_without_its_state_is_no_run(tmp_path, name):
             mf.load(path)
 
 
-def test_a_descent_without_the_steps_of_its_saves_is_no_run(run, tmp_path):
+def test_a_descent_without_its_neurons_or_the_steps_of_its_saves_is_no_run(run, tmp_path):
     path, data = tmp_path / "run.nc", run.dataset
     one = data.step.isel(time=0, drop=True)
-    for forged in (data.drop_vars("step"), data.assign_coords(step=data.step * np.nan), data.assign_coords(step=one)):
+    wrong = data.assign_coords(step=data.step * np.nan), data.assign_coords(step=one)
+    for forged in (data.drop_vars("step"), data.drop_vars("w"), *wrong):
         path.write_bytes(sealed.pack(bytes(forged.to_netcdf(engine="h5netcdf"))))
         with pytest.raises(mf.StoreError, match="holds no run"):
             mf.load(path)

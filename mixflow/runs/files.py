@@ -95,7 +95,7 @@ def _look_at(run):
         lambda: (repr(one), one.events, one.certificate, one.switches),
         lambda: summary(one, provenance=True),
         lambda: table(one, provenance=True),
-        lambda: _trained(one) and one.engine.at(one.dataset, -1),
+        lambda: _trained(one) and one.engine.at(one.dataset, -1)["w"],
         lambda: _stepped(one) and _counted(run.dataset.step),
     )
     for look in looks:
