@@ -107,6 +107,13 @@ def test_momentum_sign_and_adamw_against_hand_written_ones():
         np.testing.assert_allclose(end.A, A, rtol=0, atol=1e-12)
 
 
+def test_momentum_on_every_weight_is_that_of_inner_products():
+    method = mf.Optimizer(kind="momentum", momentum=0.8, learning_rate=0.05, steps=20)
+    ends = [mf.train(mf.Mixture(), mf.Transformer(width=4), method, model=model).dataset for model in ("full", "gram")]
+    np.testing.assert_allclose(ends[0].w, ends[1].w, rtol=0, atol=1e-12)
+    np.testing.assert_allclose(ends[0].A, ends[1].A, rtol=0, atol=1e-12)
+
+
 def test_every_rule_differs_from_every_other():
     loss = {kind: float(final(mf.Optimizer(kind=kind, learning_rate=0.02, steps=150, weight_decay=0.1)).loss)
             for kind in KINDS}  # fmt: skip

@@ -156,6 +156,15 @@ def test_a_run_is_saved_loaded_summarised_and_drawn(tmp_path):
     assert plot_run(again).axes
 
 
+def test_accuracies_are_shares_of_the_samples_they_name():
+    data = learned().dataset
+    for suffix in ("", "_test"):
+        right, hard = (1 + np.sign(data[f"margin{suffix}"].values)) / 2, data[f"hard{suffix}"].values
+        np.testing.assert_allclose(data[f"accuracy_hard{suffix}"], right[:, hard].mean(axis=1), atol=1e-12)
+        np.testing.assert_allclose(data[f"accuracy_easy{suffix}"], right[:, ~hard].mean(axis=1), atol=1e-12)
+    assert np.abs(data.accuracy_hard - data.accuracy_easy).max() > 0.1
+
+
 def test_the_same_seed_gives_the_same_bytes():
     task, who, method = mf.Mnist(**SMALL), mf.Transformer(width=16), mf.GradientDescent(steps=60, save_every=20)
     one, two = (mf.train(task, who, method).dataset for _ in range(2))
