@@ -12,7 +12,7 @@ from ..jaxed import jax
 from ..native import threefry
 
 AHEAD = 2048  # steps drawn in one call where a step itself cannot draw (`native`), or as many as make WORDS
-WORDS = 2**21  # and the most for one step, 0.6 GB where JAX draws them
+WORDS = 2**21  # and the most for one step, 0.4 GB where JAX draws them
 CACHED = 2**14  # words that are drawn at a time, so that they stay in the cache
 
 

@@ -5,6 +5,7 @@ NumPy would pass a hundred times over its arrays, and XLA, which fuses the round
 
 import ctypes
 import functools
+import math
 
 import numpy as np
 
@@ -36,9 +37,10 @@ done:
 def encrypted(key0, key1, y):
     """The words (0, y), each encrypted under its key of two words, as two arrays; arrays of uint32 of any shapes that fit."""
     shape = np.broadcast_shapes(np.shape(key0), np.shape(key1), np.shape(y))
-    blocks = -(-int(np.prod(shape)) // MANY)
+    count = math.prod(shape)
+    blocks = -(-count // MANY)
     rows = np.zeros((4, blocks * MANY), np.uint32)
-    parts = [row[: int(np.prod(shape))].reshape(shape) for row in rows]
+    parts = [row[:count].reshape(shape) for row in rows]
     parts[0][...], parts[1][...], parts[3][...] = key0, key1, y
     _encrypt()(*(row.ctypes.data for row in rows), blocks)
     return parts[2], parts[3]
