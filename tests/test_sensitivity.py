@@ -10,6 +10,8 @@ import pytest
 
 import mixflow as mf
 from mixflow.filippov import Field, sensitivity, solve
+from mixflow.filippov.gates import OFF, ON
+from mixflow.filippov.sensitivity import _Paths
 
 spec = importlib.util.spec_from_file_location("linear", Path(__file__).with_name("test_filippov_linear.py"))
 linear = sys.modules.setdefault("linear", importlib.util.module_from_spec(spec))
@@ -85,24 +87,78 @@ def test_piecewise_linear_systems_against_their_exact_twin(seed):
     assert len(result.events) >= 1
 
 
-def test_twins_that_come_apart_give_the_mean_of_both_sides_and_say_so():
-    # Two equal numbers fall towards 0; each below 0 slows the other. Which is first depends on the sign of the change.
-    def velocity(c, y, gates):
-        return -1.0 - gates[::-1]
+def sides(field, y0, direction, until, e=1e-4):
+    """(right, left) differences of state and event times, which are straight lines in the change."""
 
-    field = Field(velocity=velocity, surface=lambda c, y: y, gates=("a", "b"))
+    def at(s):
+        found = solve(field, y0 + s * direction, until, rtol=1e-11)
+        return np.concatenate([found.state, [event.time for event in sorted(found.events, key=lambda x: x.gate)]])
 
-    def end(change):
-        return solve(field, [1.0 + change, 1.0], 2.0, rtol=1e-11).state
+    return (at(2 * e) - at(e)) / e, (at(-e) - at(-2 * e)) / e
 
-    found = sensitivity(solve(field, [1.0, 1.0], 2.0, rtol=1e-11), y0=np.array([[1.0, 0.0], [1.0, 1.0]]))
-    assert found.one_sided.tolist() == [True, False]
-    e = 1e-3
-    sides = np.array([(end(e) - end(0)) / e, (end(0) - end(-e)) / e])
-    assert np.abs(sides[0] - sides[1]).sum() > 0.1  # a kink, not a slope
-    assert found.state[0].sum() == pytest.approx(sides.mean(axis=0).sum(), abs=1e-6)
-    both = solve(field, [1.0 + e, 1.0 + e], 2.0).state - solve(field, [1.0 - e, 1.0 - e], 2.0).state
-    np.testing.assert_allclose(found.state[1], both / (2 * e), atol=1e-6)
+
+# Numbers that fall together; each that is below 0 changes the speed of the others.
+@pytest.mark.parametrize(
+    ("push", "y0"),
+    [
+        ([[0.0, -1.0], [-1.0, 0.0]], [1.0, 1.0]),  # twins
+        ([[0.0, -1.0], [-0.3, -0.2]], [2.0, 1.5]),  # together by accident, at t = 1
+        ([[0.0, -0.4, -0.1], [-0.2, 0.1, -0.4], [-0.1, -0.4, 0.2]], [1.5, 1.5, 1.3]),
+    ],
+)
+def test_gates_that_come_apart_give_the_mean_of_both_sides_and_say_so(push, y0):
+    push = np.array(push)
+    field = Field(
+        velocity=lambda c, y, gates: -1.0 + push @ gates, surface=lambda c, y: y, gates=("a", "b", "c")[: len(y0)]
+    )
+    result, n = solve(field, y0, 2.0, rtol=1e-11), len(y0)
+    assert {round(event.time, 9) for event in result.events} == {y0[0] / (1 - push[0].sum())}
+    rng = np.random.default_rng(3)
+    directions = np.array([*np.eye(n), *rng.standard_normal((3, n)), -push.sum(axis=1) + 1])
+    found = sensitivity(result, y0=directions)
+    order = np.argsort([event.gate for event in result.events])
+    for k, direction in enumerate(directions):
+        right, left = sides(field, np.array(y0), direction, 2.0)
+        got = np.concatenate([found.state[k], found.events[order, k]])
+        np.testing.assert_allclose(got, (right + left) / 2, atol=1e-6)
+        assert found.one_sided[k] == (np.abs(right - left)[:n].max() > 1e-3)
+    assert found.one_sided.tolist() == [True] * (len(directions) - 1) + [False]  # the last: all come sooner alike
+
+
+def test_gates_that_begin_to_slide_together_have_one_derivative():
+    # Two numbers fall on a floor each, and push each other while they lie there.
+    field = Field(
+        velocity=lambda c, y, gates: (
+            jnp.array([1.0, 1.0, 0.5]) - jnp.array([[2.5, 0.3], [0.3, 2.5], [0.2, 0.4]]) @ gates
+        ),
+        surface=lambda c, y: y[:2],
+        gates=("a", "b"),
+    )
+    y0, direction = np.array([1.8, 1.8, 0.0]), np.array([1.0, 0.0, 0.0])
+    result = solve(field, y0, 3.0, rtol=1e-11)
+    assert [event.after for event in result.events] == ["sliding", "sliding"]
+    found = sensitivity(result, y0=direction[None])
+    right, left = sides(field, y0, direction, 3.0)
+    np.testing.assert_allclose(right[:3], left[:3], atol=1e-6)
+    np.testing.assert_allclose(found.state[0], right[:3], atol=1e-6)
+    assert not found.one_sided.any()
+
+
+def test_a_gate_that_turns_away_from_its_surface_leaves_no_derivative():
+    # Once a is off, b rises: one that comes later than a never comes.
+    def moment(mode):
+        speed = np.array([-1.0, -1.0 if mode[0] == ON else 1.0])
+        return {"f": speed, "z speed": speed}
+
+    paths = _Paths(moment, np.array([ON, ON]), np.array([OFF, OFF]), [0, 1])
+    S, delays = paths.follow(np.array([1.0, 0.5]), np.array([1.0, 0.5]))
+    assert delays.tolist() == [1.0, 0.5]
+    assert S.tolist() == [
+        1.0 - 1.0 + 1.0,
+        0.5 - 1.0 - 1.0,
+    ]  # b falls past 0 to −1/2 until a is off, and rises from then on
+    S, delays = paths.follow(np.array([0.5, 1.0]), np.array([0.5, 1.0]))
+    assert np.isnan([*S, *delays]).all()
 
 
 @pytest.mark.parametrize(

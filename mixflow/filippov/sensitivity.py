@@ -5,9 +5,10 @@ size stays what it was. At an event where g(y) = 0 ends the mode (g = z of a sur
 
     dτ/dp = −(∇g·S⁻ + g_p) / (∇g·f⁻),        S⁺ = S⁻ + (f⁻ − f⁺) dτ/dp        (f⁺ = f⁻ where a sliding gate reaches 0 or 1)
 
-Several surfaces reached at once (twins by symmetry) may come apart along a direction that breaks the symmetry. Where they begin
-to slide, S⁺ still is unique: it keeps each of them on its surface. Where they cross, their order matters, and the derivative
-from one side differs from that of the other; then this is their mean, and `one_sided` says so.
+Several surfaces reached at once (twins by symmetry) may come apart along a direction that breaks the symmetry: then each side of
+the change has an order in which they are reached, and is followed through it. Where they begin to slide both sides agree: S⁺ is
+the one that keeps each of them on its surface. Where they cross the first changes the speed of the next, and the sides may
+differ; then the derivative is their mean, and `one_sided` says so.
 """
 
 from __future__ import annotations
@@ -43,7 +44,8 @@ class Sensitivity:
     state      (p, size) of the state at the end time
     slope      (size,) y' there
     events     (k, p) of the time of each event
-    one_sided  (p,) whether the flow has a kink as a function of the parameter, and this is the mean of its two sides
+    one_sided  (p,) whether the flow has a kink as a function of the parameter, and this is the mean of its two sides; NaN where
+               a side has no derivative, because a surface that was reached with others is not reached after them
 
     Raises nothing by itself.
 
@@ -143,7 +145,7 @@ class _Track:
         self.changes, self.p = _directions(self.ready.constants, constants, y0, len(result.origin))
         moving = tuple(i for i, change in enumerate(self.changes) if change is not None)
         self.moved = [jax.numpy.asarray(self.changes[i]) for i in moving]
-        self.programs = _programs(self.ready.surface, self.ready.evaluate, self.field.velocity, tree, moving)
+        self.programs = _programs(self.ready.evaluate, tree, moving)
         self.tree = tree
         self.S = np.zeros((self.p, len(result.origin))) if y0 is None else np.array(y0, float)
         self.one_sided = np.zeros(self.p, bool)
@@ -205,38 +207,17 @@ class _Track:
             }
         delays = np.array([-at["z change"][:, i] / at["z speed"][i] for i in reached])  # (gates, p)
         mean = delays.mean(axis=0)
-        f_after = self._moment(after, y)["f"]
-        self.S = self.S + mean[:, None] * (at["f"] - f_after)
+        S = self.S + mean[:, None] * (at["f"] - self._moment(after, y)["f"])
         apart = np.abs(delays - mean).max(axis=0) > APART * np.abs(delays).max(axis=0) + 1e-300
-        if apart.any():
-            self._part(reached, after, before, delays - mean, apart, y)
+        paths = _Paths(lambda mode: self._moment(mode, y), before, after, reached)
+        for k in np.flatnonzero(apart):
+            up, down = (paths.follow(sign * at["z change"][k], sign * self.S[k]) for sign in (1, -1))
+            S[k], delays[:, k] = ((right - left) / 2 for right, left in zip(up, down))
+            kink = np.abs(up[0] + down[0]).max() > APART * np.abs(up[0]).max()
+            self.one_sided[k] |= kink or not np.isfinite(S[k]).all()
+        self.S = S
         own = {(time, int(i)): delays[k] for k, i in enumerate(reached)}
         return own | {(time, int(i)): mean for i in switched if i not in reached}
-
-    def _part(self, reached, after, before, delays, apart, y):
-        """The correction where gates that switch together come apart: each crosses in its own time, each slide keeps to its z."""
-        crossing = [(k, i) for k, i in enumerate(reached) if after[i] != SLIDING]
-        sliding = np.flatnonzero(after == SLIDING)
-        involved = np.array(sorted({i for _, i in crossing} | set(sliding)), int)
-        columns, B = self._columns(after, involved, y)
-        place = {gate: k for k, gate in enumerate(involved)}
-        for k, i in crossing:
-            gap = (before[i] == ON) * 1.0 - (after[i] == ON) * 1.0
-            self.S = self.S + np.where(apart, delays[k], 0.0)[:, None] * gap * columns[place[i]]
-            self.one_sided |= apart
-        if len(sliding):
-            rows = [place[i] for i in sliding]
-            off = self._moment(after, y)["z change"][:, sliding]
-            share = np.linalg.lstsq(B[np.ix_(sliding, rows)], -off.T, rcond=1e-12)[0]  # (s, p)
-            self.S = self.S + np.where(apart, share, 0.0).T @ columns[rows]
-
-    def _columns(self, mode, involved, y):
-        """How each involved gate moves y (s, size), and the rate of every z along it (g, s)."""
-        gates = (mode == ON).astype(float)
-        gates[involved] = 0.0
-        index, real = padded(tuple(int(i) for i in involved))
-        columns, rates = self.programs["columns"](self.leaves, y, gates, index, real)
-        return np.asarray(columns)[: len(involved)], np.asarray(rates)[: len(involved)].T
 
     def _check_start(self, mode, y):
         at = self._moment(mode, y)
@@ -247,6 +228,41 @@ class _Track:
                 f"the start lies on the surface {self.field.gates[bad[0]]!r} and a direction leaves it: expected a start off "
                 "every surface, where derivatives exist; start beside it."
             )
+
+
+class _Paths:
+    """What becomes of a small change where gates that are reached together come apart, in units of the change.
+
+    moment   mode -> what `_Track._moment` gives at the event
+    """
+
+    def __init__(self, moment, before, after, reached):
+        self.before, self.after, self.reached = before, after, np.array(reached)
+        self.moment, self.known = moment, {}
+
+    def follow(self, z, u):
+        """(S⁺ (size,), the delay of each gate reached) for one side of a change, from its z (g,) and u (size,) = S⁻."""
+        mode, left, now = self.before.copy(), np.ones(len(self.reached), bool), 0.0
+        delays = np.zeros(len(left))
+        while left.any():
+            f, speed = self._at(mode)
+            with np.errstate(divide="ignore", invalid="ignore"):
+                wait = (-z / speed)[self.reached]
+            if not left.all() and not (wait[left] >= 0).all():  # one that is left turns away
+                return np.full(len(u), np.nan), np.full(len(left), np.nan)
+            soon, far = wait[left].min(), np.abs(wait[left & np.isfinite(wait)]).max(initial=0.0)
+            reached = left & (wait - soon <= APART * far)
+            u, z, now = u + soon * f, z + soon * speed, now + soon
+            mode[self.reached[reached]] = self.after[self.reached[reached]]
+            delays[reached], left = now, left & ~reached
+        return u - now * self._at(self.after)[0], delays
+
+    def _at(self, mode):
+        """y' and the rate of every z in a mode."""
+        if (name := mode.tobytes()) not in self.known:
+            found = self.moment(mode)
+            self.known[name] = found["f"], found["z speed"]
+        return self.known[name]
 
 
 def _last_at_each_time(modes):
@@ -289,8 +305,8 @@ def _directions(known, constants, y0, size):
 
 
 @lru_cache(maxsize=32)
-def _programs(surface, evaluate, velocity, tree, moving):
-    """The compiled pieces of a field: S along a stretch of steps, everything at one moment, the effect of single gates."""
+def _programs(evaluate, tree, moving):
+    """The compiled pieces of a field: S along a stretch of steps, and everything at one moment."""
     jax = configured()
     jnp = jax.numpy
 
@@ -330,15 +346,7 @@ def _programs(surface, evaluate, velocity, tree, moving):
             "share speed": speed[1],
         }
 
-    def columns(leaves, y, gates, index, real):
-        c = jax.tree.unflatten(tree, leaves)
-        unit = real[:, None] * (index[:, None] == jnp.arange(len(gates)))
-        _, column = jax.linearize(lambda gates: jnp.asarray(velocity(c, y, gates), float), gates)
-        moves = jax.vmap(column)(unit)
-        _, along = jax.linearize(lambda y: surface(c, y), y)
-        return moves, jax.vmap(along)(moves)
-
-    return {each.__name__: jit(each, quick=True) for each in (stretch, moment, columns)}
+    return {each.__name__: jit(each, quick=True) for each in (stretch, moment)}
 
 
 def _carried(jax, motion, parts, moved, y, h, S):
