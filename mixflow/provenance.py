@@ -19,7 +19,7 @@ import sys
 
 from .jaxed import compiler_options
 
-__all__ = ["provenance", "threads", "versions"]
+__all__ = ["cores", "provenance", "threads", "versions"]
 
 PACKAGES = ("mixflow", "jax", "jaxlib", "llvmlite", "numpy", "scipy", "xarray", "h5netcdf", "matplotlib")
 
@@ -41,11 +41,15 @@ def versions() -> dict[str, str]:
     return {"python": platform.python_version(), **_installed()}
 
 
+def cores() -> int:
+    """How many processors this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
 def threads() -> str:
     """How many processors this process may use, and what limits its libraries' threads."""
-    allowed = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
     limits = {name: os.environ[name] for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS") if name in os.environ}
-    return ", ".join([f"{allowed} processors allowed", *(f"{name} = {value}" for name, value in limits.items())])
+    return ", ".join([f"{cores()} processors allowed", *(f"{name} = {value}" for name, value in limits.items())])
 
 
 @functools.cache

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import concurrent.futures
 import json
-import os
 import time as clock
 import warnings
 from typing import TYPE_CHECKING
@@ -20,6 +19,7 @@ from ..methods.stage import Leg, Member
 from ..methods.until import is_event
 from ..networks.transformer import Transformer
 from ..progress import Progress
+from ..provenance import cores
 from .batch import Runs, batch, one_schema
 from .run import Run
 from .schema import joined, labelled, recorded
@@ -309,7 +309,7 @@ def _groups(engines, networks, method):
 
 def _in_threads(function, items):
     """Call it for every item; on Ctrl-C what has not begun is dropped."""
-    pool = concurrent.futures.ThreadPoolExecutor(min(len(items), os.cpu_count() or 1))
+    pool = concurrent.futures.ThreadPoolExecutor(min(len(items), cores()))
     try:
         for _ in pool.map(in_float64(function), items):
             pass

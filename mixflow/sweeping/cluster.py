@@ -4,7 +4,6 @@ import asyncio
 import contextlib
 import json
 import logging
-import os
 import pathlib
 import pkgutil
 import warnings
@@ -13,6 +12,7 @@ from importlib import metadata
 
 from ..checks import whole, word
 from ..errors import MixflowError, SpecError
+from ..provenance import cores
 from .work import attempt
 
 REACH_SECONDS = 5  # how long to knock at a scheduler before saying that it does not answer
@@ -49,8 +49,7 @@ class Place:
     @property
     def cores(self):
         """Local processes to start."""
-        available = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
-        return self.workers or available
+        return self.workers or cores()
 
 
 @contextlib.contextmanager

@@ -5,7 +5,6 @@ validation images; the test images are opened once, by the runs of the chosen se
 """
 
 import concurrent.futures
-import os
 from dataclasses import replace
 
 import numpy as np
@@ -120,7 +119,7 @@ def _trained(settings, jobs, note):
         note(len(done))
         return found
 
-    pool = concurrent.futures.ThreadPoolExecutor(min(len(jobs), os.cpu_count() or 1))
+    pool = concurrent.futures.ThreadPoolExecutor(min(len(jobs), mf.provenance.cores()))
     try:
         return dict(zip(jobs, pool.map(one, jobs), strict=True))
     finally:
