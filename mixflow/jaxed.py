@@ -29,15 +29,11 @@ from .errors import MixflowError
 # XLA runs every fused kernel of a loop body as a task of its own, some 0.2 µs each; for our bodies, a few µs of
 # arithmetic in all, that is most of the time. The first option compiles a loop whose buffers are small into one
 # function; its threshold (bytes touched by one step) covers `gram` to K = 5 and leaves wide `full` models to the
-# threaded matrix products. The second merges kernels that read the same arrays. The third: LLVM would unroll a loop
-# over 16 lanes into 16 scalar instructions before it looks for vectors. Measured at K = 2 with 8 lanes, before `native` took
-# such steps over: 6.2 µs without options, 4.0 with the first, 2.1 with all; the same with JAX 0.10, 0.11 and 0.12.
-WHOLE = "xla_cpu_small_while_loop_byte_threshold"
-BACKEND_OPTIONS = {
-    WHOLE: "20000000",
-    "xla_cpu_use_multi_output_fusion": "true",
-    "xla_cpu_disable_loop_unrolling": "true",
-}
+# threaded matrix products. The second: LLVM would unroll a loop over 16 lanes into 16 scalar instructions before it looks for
+# vectors, and takes three times as long to compile `symmetric`. Measured per step of 8 lanes, without and with both: `gram` at
+# K = 4 66 and 39 µs, `symmetric` at K = 200 99 and 54. Merging kernels that read the same arrays, which gained at K = 2 before
+# `native` took such steps over, doubles these times, and those of standard transformers.
+BACKEND_OPTIONS = {"xla_cpu_small_while_loop_byte_threshold": "20000000", "xla_cpu_disable_loop_unrolling": "true"}
 
 # A preference, without effect where AVX-512 is missing.
 OPTIONS = {"xla_cpu_prefer_vector_width": "512"}
@@ -51,7 +47,7 @@ PROGRAMS = 64  # compiled programs kept in memory; the page visits about as many
 
 Function = TypeVar("Function", bound=Callable)
 
-# .doors: how many float64() this thread is inside, .settings: theirs; .tuned: the options of the `jit` program it is in
+# .doors: how many float64() this thread is inside, .settings: theirs; .tuned: whether it is in a `jit` program
 _thread = threading.local()
 _lock = threading.RLock()
 _inside = 0  # threads inside a door
@@ -198,19 +194,17 @@ def _leave(reset):
             reset()
 
 
-def jit(function, *, quick=False, whole=True):
+def jit(function, *, quick=False):
     """`jax.jit(function)`, compiled with the options of this file that this JAX accepts.
 
     quick  for programs that are compiled often and run briefly
-    whole  whether a small loop becomes one function: not where its kernels are long, for then what several of them read is
-           computed again in each
     """
     program = jax().jit(function, compiler_options=dict(_accepted(quick)))
 
     @functools.wraps(function)
     def run(*arguments):
         jax()  # a program kept from an earlier call may be traced for new shapes only now: in float64 then, too
-        with _tuned(whole):
+        with _tuned():
             return program(*arguments)
 
     return run
@@ -261,26 +255,26 @@ def _accepted(quick):
 
 
 @contextlib.contextmanager
-def _tuned(whole=True):
-    """Inside, what this thread compiles has BACKEND_OPTIONS, the one for whole loops if asked for.
+def _tuned():
+    """Inside, what this thread compiles has BACKEND_OPTIONS.
 
     `jax.jit` takes the simple options of XLA but not this map, and XLA_FLAGS would hold for the user's programs too. So while
     a program of ours runs, JAX's function that makes compile options is replaced by one that adds them for our thread.
     """
     global _tuning
     replacement = _extended()
-    if replacement is None or getattr(_thread, "tuned", ()):
+    if replacement is None or getattr(_thread, "tuned", False):
         yield
         return
     compiler, original, extended = replacement
     with _lock:
         _tuning += 1
         compiler.get_compile_options = extended
-    _thread.tuned = tuple(name for name in BACKEND_OPTIONS if whole or name != WHOLE)
+    _thread.tuned = True
     try:
         yield
     finally:
-        _thread.tuned = ()
+        _thread.tuned = False
         with _lock:
             _tuning -= 1
             if not _tuning:
@@ -297,13 +291,13 @@ def _extended():
     except (ImportError, AttributeError):
         return None
 
-    def added(options, names):
+    def added(options):
         serialised = options.SerializeAsString()
         # A message that ends with more of one of its fields is that message with the field merged. 3 and 3 are the build
         # options and the debug options within; 500 is the map of backend options, pairs of key 1 and value 2.
         entries = [
-            _field(500, _field(1, name.encode()) + _field(2, BACKEND_OPTIONS[name].encode()))
-            for name in names
+            _field(500, _field(1, name.encode()) + _field(2, value.encode()))
+            for name, value in BACKEND_OPTIONS.items()
             if name.encode() not in serialised  # set by the user in XLA_FLAGS: left alone
         ]
         overrides = options.env_option_overrides
@@ -313,11 +307,10 @@ def _extended():
 
     def extended(*arguments, **keywords):
         options = original(*arguments, **keywords)
-        names = getattr(_thread, "tuned", ())
-        return added(options, names) if names else options
+        return added(options) if getattr(_thread, "tuned", False) else options
 
     try:
-        understood = added(options_type(), BACKEND_OPTIONS).SerializeAsString()
+        understood = added(options_type()).SerializeAsString()
     except Exception:  # whatever a later JAX raises here: without the options programs are slower and as right
         return None
     if not all(name.encode() in understood for name in BACKEND_OPTIONS):

@@ -26,6 +26,7 @@ CASES = {
     "symmetric": (MIXTURE, mf.Transformer(), mf.GradientDescent()),
     "symmetric, seven classes": (mf.Mixture(classes=7), mf.Transformer(tie_values=True), mf.GradientDescent()),
     "gram": (MIXTURE, mf.Transformer(width=8), mf.GradientDescent()),
+    "gram, four classes, compiled hastily": (mf.Mixture(classes=4), mf.Transformer(width=8), mf.GradientDescent()),
     "options": (MIXTURE, EVERYTHING, mf.GradientDescent()),
     "rules": (
         MIXTURE,
@@ -135,10 +136,17 @@ def test_what_cannot_be_translated_is_left_to_jax(tmp_path, monkeypatch):
     monkeypatch.setattr("mixflow.native.graph.LIMIT", 100)
     monkeypatch.setenv("MIXFLOW_CACHE", os.devnull)  # no cache: what is there was translated before
     assert native.program(engine) is None
-    assert native.program(choose(mf.Mixture(5), *CASES["gram"][1:])) is None
+    assert not native.apt(choose(mf.Mixture(6), *CASES["gram"][1:]))
     monkeypatch.setenv("MIXFLOW_CACHE", str(tmp_path))
     assert native.program(engine) is None
     monkeypatch.delattr(machine, "traced")  # what was found out once is not asked again
+    assert native.program(engine) is None
+
+
+def test_a_program_needs_room_on_the_stack(monkeypatch):
+    engine = choose(*CASES["gram"])
+    assert native.program(engine) is not None
+    monkeypatch.setattr(machine, "_stack", lambda: 1 << 14)
     assert native.program(engine) is None
 
 

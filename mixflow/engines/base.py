@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Protocol
 import numpy as np
 
 from ..errors import SpecError
-from ..jaxed import in_float64
+from ..jaxed import in_float64, jax
 from ..tasks.floor import Samples
 from .series import resumed
 
@@ -38,7 +38,6 @@ class Engine(ABC):
 
     name: str  # what `model=` calls it and a dataset records
     lanes = 1
-    whole = True  # whether its loop is best compiled into one function (jaxed.jit)
     straight = False  # whether `step` is arithmetic on arrays whose last axis is lanes, given what it draws (native)
     vectors_only = False  # whether it is for tasks whose tokens are vectors of their own
 
@@ -113,8 +112,13 @@ class Engine(ABC):
         """{variable: dimensions} of what `measure` gives, from one state, the start if not given."""
         lanes, rest = [self.network] * self.lanes, np.zeros(self.lanes)
         one = self.start(self.network) if state is None else state
-        seen = self.observe(self.stack([one] * self.lanes), self.parameters(lanes, rest, rest))
-        history = self.unstack({name: np.asarray(x)[None] for name, x in seen.items()}, 0)
+
+        def record():
+            return self.observe(self.stack([one] * self.lanes), self.parameters(lanes, rest, rest))
+
+        # Shapes are all that is asked for: what needs JAX is traced, which is cheaper than to compute it op by op.
+        seen = record() if self.straight else jax().eval_shape(record)
+        history = self.unstack({name: np.zeros((1, *np.shape(x))) for name, x in seen.items()}, 0)
         return {name: dims for name, (dims, _) in self.measure(history, self.network).items()}
 
     def save_bytes(self, state: State | None = None) -> dict[str, int]:

@@ -18,7 +18,7 @@ from .lanes import LANES, exp, mirrors, product, stages, transpose
 from .orbits import QUERIES, Orbits, halves, one_class
 from .series import series
 
-WHOLE = 16  # atom types up to which its loop is one function; beyond, separate kernels are up to four times faster
+OCTAVES = 64  # atom types up to which rows are padded to a power of two; beyond, an octave has four steps
 NEGLIGIBLE = 1e-40  # probability below which an atom type changes no digit of a step (docs/mathematics.md §4)
 EXPAND_LIMIT = 6  # classes up to which a run is also written out feature by feature and atom by atom
 MIRRORED = [0, 1, 3, 2]  # QUERIES in the mirror
@@ -44,7 +44,6 @@ class Symmetric(Engine):
         kept = np.flatnonzero(weight > NEGLIGIBLE)
         self.first, self.weight = kept[0], weight[kept]
         self.room = _room(len(kept))
-        self.whole = self.room <= WHOLE
         self.values = None if network.value_neurons is None else Values(2 * self.orbits.carried)
 
     @classmethod
@@ -90,7 +89,7 @@ class Symmetric(Engine):
 
     def work(self):
         """By atom types."""
-        return self.room * self.orbits.carried / 8
+        return self.room * self.orbits.carried / 5
 
     @property
     def key(self):
@@ -364,5 +363,5 @@ def _room(types):
     [2, 4, 112, 160, 1024]
     """
     octave = 1 << max(1, (types - 1).bit_length())
-    step = octave // 8 if octave > 4 * WHOLE else octave
+    step = octave // 8 if octave > OCTAVES else octave
     return -(-types // step) * step

@@ -129,7 +129,7 @@ def _next_call(at, steps, save_every, budget):
 
 def _program(engine, state):
     """The compiled `record(state, parameters, first, saves, stride)` of this engine: by LLVM where it is small, or by JAX."""
-    return programs.get(engine.key, lambda: native.program(engine, state) or jit(_record(engine), whole=engine.whole))
+    return programs.get(engine.key, lambda: native.program(engine, state) or jit(_record(engine)))
 
 
 def _record(engine):
