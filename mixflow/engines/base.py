@@ -164,6 +164,10 @@ class Engine(ABC):
         expected = ", ".join(f"{name} {np.shape(x)}" for name, x in blank.items())
         raise SpecError(f"start is of another network or task than this one: expected a state of {expected}.")
 
+    def after(self, network: AnyNetwork, run: Any, same: bool) -> State:
+        """The state in which a network begins where a Run ended; `same` if that was measured by this engine on this task."""
+        return self.resume(run.dataset) if same else self.take(network, [resumed(run.expand().dataset, network)])
+
     def convert(self, network: AnyNetwork, weights: dict[str, Array]) -> State:
         """The state of weights given by name; SpecError where the engine has no weights."""
         raise SpecError(

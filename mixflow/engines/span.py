@@ -20,6 +20,7 @@ from ..errors import SpecError
 from ..jaxed import jax
 from ..networks.given import given
 from .on_tokens import OnTokens
+from .weights import weights_after
 
 HEADS = 2
 
@@ -119,6 +120,10 @@ class Span(OnTokens):
     def convert(self, network, weights):
         """The weights given by name; what is not given keeps its start."""
         return given(self.start(network), weights)
+
+    def after(self, network, run, same):
+        """The weights at its end."""
+        return self.resume(run.dataset) if same else weights_after(self, network, run)
 
     def observe(self, state, parameters):
         """w, A, G_K, G_Q between the watched directions; z (2, n) of the training samples, z_test of the held-out ones.

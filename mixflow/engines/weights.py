@@ -204,6 +204,35 @@ class Weights(Engine):
         """The state with the weights given by name; what is not given keeps its start."""
         return {"weights": given(network.start(self.population), weights)}
 
+    def after(self, network, run, same):
+        """The weights at its end, with what the rule remembers where that is the same; of another task the weights alone."""
+        if not same:
+            return weights_after(self, network, run)
+        rule = alike(run.method, self.method)
+        return self.carried(network, (self if rule else run.engine).resume(run.dataset), rule)
+
+    def carried(self, network, state, memory):
+        """A state in a network, which keeps its own untrained weights; with what the rule remembers if `memory`."""
+        own = network.start(self.population)
+        weights = state["weights"] | {name: own[name] for name in network.frozen_weights}
+        return {"weights": weights} | ({"optimizer": state["optimizer"]} if memory and "optimizer" in state else {})
+
+
+def alike(one, other):
+    """Whether two methods remember the same things, so that what one remembered means something to the other."""
+
+    def rule(method):
+        return getattr(method.inner, "rule", "sgd"), sorted(getattr(method.inner, "constants", {}))
+
+    return rule(one) == rule(other)
+
+
+def weights_after(engine, network, run):
+    """The state of the weights with which a run ended, if it was computed on weights as the engine computes."""
+    if run.spec["model"] != engine.name:
+        return engine.take(network, [])
+    return engine.convert(network, run.weights())
+
 
 def _unit(gradient, rates):
     """The gradient divided by the length of what of it is trained; 0 where that is 0."""

@@ -2,7 +2,6 @@
 
 import numpy as np
 
-from ..engines.series import resumed
 from ..errors import SpecError
 
 # Options on which the shape of a state depends, or which weights its inner products are of.
@@ -39,31 +38,7 @@ def _end(engine, network, run):
                 f"no other shape; train a network with {name} = {was}."
             )
     same = spec["model"] == engine.name and spec["task"] == engine.task.spec()
-    same = same and spec["transformer"].get("kind") == own.get("kind")
-    if same and engine.name == "full" and hasattr(engine, "population"):
-        rule = alike(run.method, engine.method)
-        return carried(engine, network, (engine if rule else run.engine).resume(run.dataset), rule)
-    if same:
-        return engine.resume(run.dataset)
-    if spec["model"] == engine.name == "full":
-        return engine.convert(network, run.weights())
-    return engine.take(network, [resumed(run.expand().dataset, network)])
-
-
-def carried(engine, network, state, memory):
-    """A state of every weight in a network, which keeps its own untrained ones; with what the rule remembers if `memory`."""
-    own = network.start(engine.population)
-    weights = state["weights"] | {name: own[name] for name in network.frozen_weights}
-    return {"weights": weights} | ({"optimizer": state["optimizer"]} if memory and "optimizer" in state else {})
-
-
-def alike(one, other):
-    """Whether two methods remember the same things, so that what one remembered means something to the other."""
-    return _rule(one.inner) == _rule(other.inner)
-
-
-def _rule(method):
-    return getattr(method, "rule", "sgd"), sorted(getattr(method, "constants", {}))
+    return engine.after(network, run, same and spec["transformer"].get("kind") == own.get("kind"))
 
 
 def origin(source):

@@ -8,6 +8,7 @@ import numpy as np
 from ..checks import real
 from ..engines import choose
 from ..engines.series import resumed
+from ..engines.weights import alike
 from ..errors import SpecError
 from ..jaxed import in_float64, jax
 from ..methods import method_from_spec
@@ -17,7 +18,7 @@ from ..networks.construct import Construction
 from ..networks.initial import embedding
 from ..networks.specs import network_from_spec
 from ..tasks import task_from_spec
-from .start import alike, carried, kept
+from .start import kept
 
 
 @in_float64
@@ -81,7 +82,7 @@ def _begun(engine, network, start, given):
     state = _begun(past, before, start.get("start"), given)
     state = _repeated(past, before, method, start["switches"], start["steps"], state)
     if "weights" in state and start["task"] == engine.task.spec():
-        return carried(engine, network, state, alike(method, engine.method))
+        return engine.carried(network, state, alike(method, engine.method))
     return engine.convert(network, _plain(before, past.weights(state)))
 
 
