@@ -13,7 +13,8 @@ from mixflow.paper import experiments
 from mixflow.paper.experiments import robustness, robustness_traps
 from mixflow.paper.experiments.robustness_rows import Outcome, Row
 from mixflow.paper.experiments.robustness_tasks import DIALS, ROWS, outcomes
-from mixflow.paper.experiments.shape import quiet
+from mixflow.paper.experiments.shape import in_turn, quiet
+from mixflow.paper.report.side_by_side import spread
 from mixflow.tasks.floor import Samples, above_least
 from mixflow.tasks.variants import imbalanced, label_noise
 
@@ -107,6 +108,19 @@ def test_table_says_what_holds_and_what_breaks(made_up):
     assert all(check.ok is not False for check in robustness.verdict(results))
 
 
+def test_parts_in_other_processes_give_the_same_table():
+    settings = {
+        **robustness.EXPERIMENT.settings(),
+        "variants": ["one head", "learning rate"],
+        "seeds": 2,
+        "halvings": 1,
+    }
+    here, there = (robustness.run(settings, quiet, each=each) for each in (in_turn, spread(2)))
+    for name, data in here.series.items():
+        assert data.identical(there.series[name])
+    assert here.series["thresholds"].variant == "learning rate"
+
+
 @pytest.mark.parametrize(
     ("change", "fails"),
     [
@@ -148,6 +162,7 @@ def test_a_trapped_network_cannot_pass_below_its_floor_nor_far_above_it(made_up,
     assert [(check.name, check.kind) for check in failed] == [("trap broken one head", "theory")]
 
 
+@pytest.mark.filterwarnings("ignore:at infinite width every sample is fitted")
 def test_the_trap_of_label_noise_and_of_squared_loss_is_where_the_formula_says():
     """No neuron of the infinitely wide network ever switches off from y·F = 2b on: log(0.7/0.3) = 0.847, or 1."""
     noisy, exact = label_noise(mf.Mixture(2), probability=0.3), mf.variants.regression(2)
@@ -166,7 +181,7 @@ def test_an_unknown_variant_is_an_error():
 
 
 def test_report_page_shows_the_table_and_verifies(made_up, tmp_path, capsys):
-    assert main(["reproduce", "--only", "robustness", "--out", str(tmp_path)]) == 0
+    assert main(["reproduce", "--only", "robustness", "--workers", "1", "--out", str(tmp_path)]) == 0
     page = (tmp_path / "report.html").read_text()
     assert "breaks: 2 of 3 seeds do not learn the hard samples" in page
     assert "Where the picture breaks" in page

@@ -113,7 +113,8 @@ class Weights(Engine):
         def one(weights):
             if self._closed:
                 return self.network.observe(weights, self.population)
-            return {**seen(self.network, weights, self.population), "answer": self._answer(weights)}
+            found = seen(self.network, weights, self.population)
+            return {**found, "answer": self._shaped(found["answer"]) if "answer" in found else self._answer(weights)}
 
         return {name: J.numpy.moveaxis(x, 0, -1) for name, x in J.vmap(one)(state["weights"]).items()}
 
@@ -154,7 +155,10 @@ class Weights(Engine):
         return jnp.sum(weight * losses.cost(task.loss, task.labels, self._answer(weights), jnp))
 
     def _answer(self, weights):
-        task, found = self.population, self.network.answer(weights, self.population)
+        return self._shaped(self.network.answer(weights, self.population))
+
+    def _shaped(self, found):
+        task = self.population
         shape = (len(task.heads), len(task.labels)) if task.loss == "softmax" else (len(task.labels),)
         if np.shape(found) != shape:
             raise SpecError(

@@ -92,7 +92,8 @@ class Trajectory:
         """One run's dataset; for many classes w and A are taken from their sectors."""
         if "run" in dataset["loss"].dims:
             raise SpecError("the dataset holds a batch of runs: choose one with dataset.isel(run=0).")
-        dataset = dataset.isel(time=np.isfinite(dataset["loss"].values))  # a diverged member of a batch ends in NaN
+        if not (finite := np.isfinite(dataset["loss"].values)).all():  # a diverged member of a batch ends in NaN
+            dataset = dataset.isel(time=finite)
         sectors = "A" not in dataset and "A_sector" in dataset  # many classes: atoms and features are not listed
         names = [*SERIES, *(("w_sector", "A_sector") if sectors else ("w", "A"))]
         missing = [name for name in names if name not in dataset]
@@ -100,7 +101,7 @@ class Trajectory:
             raise SpecError(
                 f"the dataset lacks {', '.join(missing)}: stages are read from {', '.join(names)} over time."
             )
-        series = {name: dataset[name].transpose("time", ...).values for name in names}
+        series = {name: dataset[name].variable.transpose("time", ...).values for name in names}
         floor = [dataset[name].values for name in FLOOR] if "least_loss" in dataset.coords else None
         classes = (
             dataset.sizes["atom_type"] // 2 if sectors else None

@@ -82,7 +82,10 @@ class Network(ABC):
 
     @abstractmethod
     def observe(self, weights: Weights, task: Population) -> dict[str, Array]:
-        """{"w": neurons, "A": attention scores, "z": inputs of the neurons (off at or below 0), and what else to record}."""
+        """{"w": neurons, "A": attention scores, "z": inputs of the neurons (off at or below 0), and what else to record}.
+
+        With "answer" among it, where `observe` computes it anyway, it is not computed again.
+        """
 
     def objection(self, task: Population) -> str | None:
         """Why it cannot serve on this task, with the fix, or None."""

@@ -81,15 +81,16 @@ class VanillaNetwork:
                 a shift common to all keys changes nothing; 0 where there is no token
         z       (N, n) the largest pre-activation of the layer's MLP on the atom: at or below 0 the layer is off there
         stream  (N+1, n, D) mean of the residual stream over the tokens, after the embedding and after every layer
+        answer  (n,), or (C, n)
         """
         jnp = jax().numpy
-        _, S, z, stream = self.forward(weights)
+        answer, S, z, stream = self.forward(weights)
         key, query = self.present[:, None, :, None], self.present[:, None, None, :]
         S = jnp.where(key, S, 0.0)
         A = jnp.where(key & query, S - S.sum(axis=3, keepdims=True) / key.sum(axis=2, keepdims=True), 0.0)
         top = jnp.where(self.present[..., None], z, -jnp.inf).max(axis=(2, 3))
         w = weights["read"].weight @ weights["embed"].weight @ self.features.T
-        return {"w": w[0] if self.answers == 1 else w, "A": A, "z": top, "stream": stream}
+        return {"w": w[0] if self.answers == 1 else w, "A": A, "z": top, "stream": stream, "answer": answer}
 
 
 def _drawn(D, M, inputs, answers, norms):

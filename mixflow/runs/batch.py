@@ -249,6 +249,8 @@ def _padded(values, shape, dtype=None):
     """Arrays of at most this shape as one, (len(values), *shape); beyond the end of each NaN, an empty string, or zero."""
     known = [x.astype(str) if x.dtype == object else x for x in values if x is not None]
     dtype = np.result_type(*known) if dtype is None else np.dtype(dtype)
+    if len(known) == len(values) and all(x.shape == tuple(shape) for x in known):
+        return np.stack(known).astype(dtype, copy=False)
     out = np.full((len(values), *shape), np.nan if dtype.kind == "f" else dtype.type(), dtype)
     for i, value in enumerate(values):
         if value is not None:

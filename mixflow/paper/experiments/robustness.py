@@ -1,7 +1,7 @@
 """Beyond the theorem: does the three-stage picture survive when the task, the model or the optimiser is another one?"""
 
 import math
-from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -10,17 +10,19 @@ import mixflow as mf
 from ..check import between, equal, paper, shown, theory
 from ..figures.robustness import plot_variant
 from . import robustness_models, robustness_tasks
-from .robustness_rows import HELD, INFINITE, Row, unannounced
+from .robustness_rows import HELD, INFINITE, Row
 from .robustness_traps import floor
 from .robustness_words import LEARNED, MOST, facts, in_words, words
-from .shape import Experiment, Picture, Results, Setting
+from .shape import Experiment, Picture, Results, Setting, in_turn
 
-BASE = robustness_tasks.BASE
+BASE, STANDARD = robustness_tasks.BASE, robustness_models.STANDARD
 # Each has ROWS, MORE (what the full version adds) and SEARCHES (for thresholds).
 SOURCES = (robustness_tasks, robustness_models)
 ROWS = [row for source in SOURCES for row in source.ROWS]
 MORE = [row for source in SOURCES for row in source.MORE]
 SEARCHES = [dial for source in SOURCES for dial in source.SEARCHES]
+
+LONG = ("token noise", robustness_tasks.K4)  # variants whose rows take seconds
 
 CONFIG = {
     "seeds": Setting(10, "the least that tells 'nearly always' from 'mostly'", full=30),
@@ -30,8 +32,8 @@ CONFIG = {
 }
 
 
-def run(settings, progress):
-    """Every row over all seeds, then the searches for thresholds."""
+def run(settings, progress, each=in_turn):
+    """Every row over all seeds, and the searches for thresholds; what shares a program is one part."""
     for name in settings["variants"]:
         mf.checks.one_of("variants", name, tuple(dict.fromkeys(row.variant for row in ROWS)))
 
@@ -44,37 +46,52 @@ def run(settings, progress):
     order = {variant: i for i, variant in enumerate(dict.fromkeys(row.variant for row in rows))}
     rows.sort(key=lambda row: (order[row.variant], row.strength if not isinstance(row.strength, str) else 0))
     searches = [dial for dial in SEARCHES if chosen(dial.variant)]
-    seeds, full = range(settings["seeds"]), settings["more"]
-    total = len(rows) + len(searches) * (1 + settings["halvings"])
-
-    def judge(row):
-        return row.run([*seeds, INFINITE] if row.infinite else seeds, full)
-
-    def threshold(dial):
-        return search(dial, seeds, full, settings["halvings"])  # (holds, breaks, what happens there)
-
-    found = two_at_a_time(judge, rows, lambda done: progress(done, total))
-    limits = [outcomes.pop() if row.infinite else None for row, outcomes in zip(rows, found, strict=True)]
-    thresholds = two_at_a_time(
-        threshold, searches, lambda done: progress(len(rows) + done * (1 + settings["halvings"]), total)
-    )
-    series = {"rows": table_of(rows, found).assign(limits_of(limits))}
+    parts = in_parts(rows, searches, settings)
+    done = each(compute, parts, lambda count: progress(count, len(parts)))
+    found = {(part.variant, strength): of for part, (judged, _) in zip(parts, done) for strength, of in judged.items()}
+    outcomes = [found[row.variant, row.strength] for row in rows]
+    limits = [of.pop() if row.infinite else None for row, of in zip(rows, outcomes, strict=True)]
+    thresholds = {part.variant: threshold for part, (_, threshold) in zip(parts, done)}
+    series = {"rows": table_of(rows, outcomes).assign(limits_of(limits))}
     if searches:
-        series["thresholds"] = thresholds_of(searches, thresholds)
+        series["thresholds"] = thresholds_of(searches, [thresholds[dial.variant] for dial in searches])
     return Results(series=series, tables=words(series))
 
 
-def two_at_a_time(function, items, progress):
-    """What the function gives for each item: while one program is being compiled, the interpreter is free for another."""
-    found, pool = [], ThreadPoolExecutor(2)
-    try:
-        with unannounced():  # around both: what one thread restores at its end holds for the other
-            for each in pool.map(function, items):
-                found.append(each)
-                progress(len(found))
-    finally:
-        pool.shutdown(cancel_futures=True)
-    return found
+@dataclass(frozen=True)
+class Part:
+    """Rows of a variant at these strengths and, if halvings are given, its search; what another process needs to know."""
+
+    variant: str
+    strengths: tuple
+    seeds: int
+    full: bool
+    halvings: int | None = None
+
+
+def in_parts(rows, searches, settings):
+    """The rows of each variant with its search, long ones first; standard transformers, each with its own program, one by one."""
+    searched, strengths = {dial.variant for dial in searches}, {}
+    for row in sorted(rows, key=lambda row: (row.group != STANDARD, row.variant not in LONG)):
+        strengths.setdefault((row.variant, row.strength if row.group == STANDARD else None), []).append(row.strength)
+    strengths |= {(variant, None): [] for variant in searched if (variant, None) not in strengths}
+    seeds, full, halvings = (settings[name] for name in ("seeds", "more", "halvings"))
+    return [
+        Part(variant, tuple(at), seeds, full, halvings if variant in searched else None)
+        for (variant, _), at in strengths.items()
+    ]
+
+
+def compute(part):
+    """({strength: outcomes over the seeds and, where there is one, of the infinitely wide network}, what the search gave)."""
+    seeds, judged, threshold = range(part.seeds), {}, None
+    for row in [*ROWS, *MORE]:
+        if row.variant == part.variant and row.strength in part.strengths:
+            judged[row.strength] = row.run([*seeds, INFINITE] if row.infinite else seeds, part.full)
+    if part.halvings is not None:
+        (dial,) = (dial for dial in SEARCHES if dial.variant == part.variant)
+        threshold = search(dial, seeds, part.full, part.halvings)  # (holds, breaks, what happens there)
+    return judged, threshold
 
 
 def holds(outcomes):
@@ -356,5 +373,6 @@ EXPERIMENT = Experiment(
     verdict=verdict,
     figures=figures,
     answer=answer,
-    seconds=(150.0, 600.0),
+    seconds=(100.0, 600.0),
+    in_parts=True,
 )

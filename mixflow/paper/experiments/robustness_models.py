@@ -13,6 +13,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
 
+import numpy as np
+
 import mixflow as mf
 
 from ..batch import changed as changed_network
@@ -92,7 +94,8 @@ def outcome(data, unit=1.0, staged=True):
     diverged = data.diverged_step.item() >= 0
     kept = before_divergence(data)
     stages, end = judged(kept, mf.measure.detect(kept)), kept.isel(time=-1)
-    right = 0.0 if diverged else float(mf.measure.mean_accuracy(end.margin.values, (end.probability * end.hard).values))
+    weight = end.probability.values * end.hard.values
+    right = 0.0 if diverged else float(mf.measure.mean_accuracy(end.margin.values, weight))
     T2 = None if diverged else separation(kept, stages[1], staged)
     return Outcome(stages, right, math.nan if T2 is None else T2 * unit, construction_signs(end), float(end.loss))
 
@@ -136,10 +139,11 @@ def construction_signs(end):
     """Whether the + heads, taken together, have the construction's signs; None for a standard transformer."""
     if "key" not in end.dims:
         return None
-    plus = [str(name).startswith("+") for name in end["head"].values]
-    w = end.w * end.read_out if "read_out" in end else end.w  # values as the read-out sees them
+    plus = np.flatnonzero([str(name).startswith("+") for name in end["head"].values])
+    w, A = end.w.variable, end.A.variable  # without labels, which cost more than the arithmetic
+    w = w * end.read_out.variable if "read_out" in end else w  # values as the read-out sees them
     w = w.sum("value") if "value" in w.dims else w
-    w, A = (x.isel(head=plus).mean("head") for x in (w, end.A))
+    w, A = (x.isel(head=plus).mean("head") for x in (w, A))
     found = signs(w.transpose("feature").values[None], A.transpose("key", "query").values[None])
     return all(sign * value > 0 for sign, value in found.values())
 

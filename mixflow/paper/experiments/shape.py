@@ -70,6 +70,15 @@ def quiet(done, total):
     """The progress function that shows nothing."""
 
 
+def in_turn(function, items, progress):
+    """[function(item) for each item], with progress(how many are done): what computes the parts of an experiment."""
+    found = []
+    for item in items:
+        found.append(function(item))
+        progress(len(found))
+    return found
+
+
 @dataclass(frozen=True)
 class Experiment:
     """A question and how to answer it.
@@ -79,12 +88,13 @@ class Experiment:
     question  one sentence that ends with a question mark
     section   of docs/mathematics.md that predicts the answer
     config    settings by name
-    run       (settings, progress) -> Results
+    run       (settings, progress) -> Results; one in parts also takes each=in_turn, or what does the same in several processes
     verdict   Results -> list of Check
     answer    Results -> the answer to the question, in words with its numbers
     figures   Results -> list of Picture
     seconds   what quick and full take on two quiet cores, for the first guess of the time left
     file      where it stands if not in mixflow
+    in_parts  whether most of its work are independent parts, computed by an importable function of picklable items
     """
 
     name: str
@@ -98,6 +108,7 @@ class Experiment:
     answer: Callable
     seconds: tuple = (10.0, 60.0)
     file: str = ""
+    in_parts: bool = False
 
     def settings(self, full=False):
         """The values of the configuration, JSON-ready."""

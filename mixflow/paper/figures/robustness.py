@@ -17,8 +17,10 @@ def plot_variant(rows, name, bounds=None):
 
     x, ticks = _places(rows.strength.values)
     colour, marker = mf.plot.SERIES[0]
-    with rc_context(mf.plot.RC):
+    # Thirty figures of one shape: margins of their own for all, where to find them for each takes two thirds of the time.
+    with rc_context(mf.plot.RC | {"figure.constrained_layout.use": False}):
         figure = Figure(figsize=(6.8, 2.6))
+        figure.subplots_adjust(left=0.085, right=0.97, bottom=0.18, top=0.96, wspace=0.28)
         accuracy, time = figure.subplots(1, 2)
         n = rows.sizes["seed"]
         width = (x.max() - x.min() or 1.0) / max(len(x) - 1, 1)

@@ -66,8 +66,11 @@ def damaged(folder, record):
     return [name for name, digest in record["files"].items() if _digest(pathlib.Path(folder) / name) != digest]
 
 
-def perform(folder, experiment: Experiment, settings, *, full, progress):
-    """Run the experiment, write its files, return and store its record; a failure becomes a failed check, not a crash."""
+def perform(folder, experiment: Experiment, settings, *, full, progress, **parts):
+    """Run the experiment, write its files, return and store its record; a failure becomes a failed check, not a crash.
+
+    parts   each=…, what computes the parts of an experiment that has them, where that is not one after the other
+    """
     folder = pathlib.Path(folder)
     for name in ("figures", "series", "models", "records", "tables"):
         (folder / name).mkdir(parents=True, exist_ok=True)
@@ -75,7 +78,7 @@ def perform(folder, experiment: Experiment, settings, *, full, progress):
     began = clock.perf_counter()
     try:
         with one_thread():
-            results = experiment.run(settings, progress)
+            results = experiment.run(settings, progress, **parts)
         checks = experiment.verdict(results)
         record |= {"answer": true_minus(experiment.answer(results))} | _files(folder, experiment, results)
     except Exception as error:  # a broken engine must give a report that says so

@@ -11,12 +11,13 @@ import mixflow as mf
 
 from ..check import JUDGED, Check, tally
 from ..experiments import NAMES, OPTIONAL, experiment
+from ..experiments.shape import quiet
 from ..files import dump, make_folder, write
 from .criteria import moved
 from .elements import elements
 from .records import code_version, perform, stored
 from .render import render, seconds
-from .side_by_side import processes, side_by_side
+from .side_by_side import processes, side_by_side, spread
 
 REPORT_VERSION = 2
 
@@ -26,7 +27,8 @@ def reproduce(folder="results", *, only=(), full=False, changed=None, workers=1,
 
     only     names, or Python files with an EXPERIMENT; by default everything if `full`, and what is not `OPTIONAL` if not
     changed  {experiment: {setting: value}} in place of the quick or full values
-    workers  how many experiments run at a time, each in a process of its own, if that is worth it; None: one for each core
+    workers  how many experiments, or parts of a single one, run at a time, each in a process of its own, if that is worth it;
+             None: one for each core
 
     Experiments finished before in this folder, with the same settings and code, are not run again and are part of the
     report as well, asked for or not.
@@ -41,12 +43,11 @@ def reproduce(folder="results", *, only=(), full=False, changed=None, workers=1,
         if each.name in kept:
             stream.write(f"{each.name}: finished before, not run again\n")
     jobs = [(each, settings[each.name]) for each in wanted if each.name not in kept]
-    guesses = [each.seconds[full] for each, _ in jobs]
-    many = processes(workers, guesses)
+    many = processes(workers, sum(each.seconds[full] for each, _ in jobs), len(jobs))
     watch = Watch([each for each, _ in jobs], full, stream, many or 1)
     ran = set()
     try:
-        found = side_by_side(folder, jobs, many, full=full) if many else _in_turn(folder, jobs, watch, full=full)
+        found = _side_by_side(folder, jobs, many, full) if many else _in_turn(folder, jobs, watch, full, workers)
         with contextlib.closing(found):
             for name, record in found:
                 kept[name] = record
@@ -62,11 +63,27 @@ def reproduce(folder="results", *, only=(), full=False, changed=None, workers=1,
     return report
 
 
-def _in_turn(folder, jobs, watch, *, full):
-    """(name, record) of every job (experiment, settings), one after the other."""
+def _in_turn(folder, jobs, watch, full, workers):
+    """(name, record) of every job (experiment, settings), one after the other; one of many parts over several processes."""
     for each, settings in jobs:
         watch.begin(each)
-        yield each.name, perform(folder, each, settings, full=full, progress=watch)
+        many = processes(workers, each.seconds[full]) if each.in_parts else 0
+        parts = {"each": spread(many)} if many else {}
+        yield each.name, perform(folder, each, settings, full=full, progress=watch, **parts)
+
+
+def _side_by_side(folder, jobs, workers, full):
+    """(name, record) of every job as it is finished, those first that take longest."""
+    longest = sorted(jobs, key=lambda job: -job[0].seconds[full])
+    items = [(folder, each.file or each.name, settings, full) for each, settings in longest]
+    with contextlib.closing(side_by_side(_one, items, workers)) as finished:
+        for _, record in finished:
+            yield record["name"], record
+
+
+def _one(job):
+    folder, name, settings, full = job
+    return perform(folder, experiment(name), settings, full=full, progress=quiet)
 
 
 def _report(records, full, ran):
