@@ -55,7 +55,7 @@ INDEFINITE = np.eye(4) - 2 * np.ones((4, 4))
         (lambda: mf.GradientDescent(steps=0), "steps = 0"),
         (lambda: mf.GradientDescent(save_every=0), "save_every = 0"),
         (lambda: mf.GradientDescent(batch_size=0), "batch_size = 0"),
-        (lambda: mf.train(mf.Mixture(8), mf.Transformer(width=10**7)), "640000000 numbers to draw, above 536870912"),
+        (lambda: mf.train(mf.Mixture(8), mf.Transformer(width=10**7)), "640000000 numbers to draw, above 200000000"),
         (lambda: mf.train(mf.Mixture(2), model="grim"), "model = 'grim'.*did you mean 'gram'"),
         (lambda: mf.train("mixture"), "task = 'mixture'"),
         (lambda: mf.train(mf.Mixture(2), mf.GradientDescent()), "transformer = GradientDescent"),

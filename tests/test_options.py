@@ -277,6 +277,22 @@ def test_what_is_said_of_infinite_width_is_what_happens(options, keeps):
     assert (across(data) < 1e-12) == keeps
 
 
+@pytest.mark.filterwarnings("ignore:at infinite width")
+@pytest.mark.parametrize(
+    ("classes", "options", "trapped"),
+    [(2, {}, True), (3, {"bias": 0.6}, True), (2, {"bias": 0.45}, False), (2, {"queries": "sum"}, True),
+     (2, {"train_bias": True, "offset": True}, True)],
+)  # fmt: skip
+def test_squared_loss_is_least_before_a_neuron_switches_off(classes, options, trapped):
+    task, network = mf.Mixture(classes, loss="squared"), mf.Transformer(**options)
+    assert (network.limit(task.population()) is not None) == trapped
+    data = mf.train(task, network, mf.GradientDescent(0.1, 6000, save_every=10)).dataset
+    assert bool((data.z > 0).all()) == trapped
+    if trapped:
+        assert across(data) < 1e-12
+        assert data.loss[-1] > 0.2
+
+
 @pytest.mark.parametrize("loss", LOSSES)
 def test_losses_on_every_engine(loss):
     base = mf.variants.multiclass(2, values=2) if loss == "softmax" else mf.Mixture(2).population()

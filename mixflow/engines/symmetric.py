@@ -80,7 +80,7 @@ class Symmetric(Engine):
     @cached_property
     def population(self):
         """A mixture that can be listed and has the symmetry of this one: what infinite width does shows on it."""
-        return Mixture(min(self.task.classes, 3)).population()
+        return Mixture(min(self.task.classes, 3), loss=self.task.loss).population()
 
     @cached_property
     def rule(self):

@@ -19,6 +19,7 @@ from .minibatch import Minibatches
 from .optax_rules import transformation
 from .series import judged, series
 
+MOST = 2**26  # weights: with gradients, what rules remember and what JAX needs beside them, some 5 GB
 SMALL = 20_000  # weights up to which runs share a program
 LANES = 5  # ten seeds are two groups, one for each of two threads; a single run fills every lane with itself
 
@@ -34,8 +35,13 @@ class Weights(Engine):
         self.rule, self.constants = getattr(method.inner, "rule", "sgd"), getattr(method.inner, "constants", {})
         self.normalised = "normalised" in besides(method)
         self.batches = Minibatches(self.population.probabilities, method.inner)
-        self.names = tuple(network.start(self.population))
-        size = sum(np.size(x) for x in jax().tree.leaves(network.start(self.population)))
+        weights = network.start(self.population)
+        self.names, size = tuple(weights), sum(np.size(x) for x in jax().tree.leaves(weights))
+        if size > MOST:
+            raise SpecError(
+                f"{type(network).__name__} has {size} weights, above {MOST}, and training each takes some ten numbers: lower the "
+                "width, or leave model out where the reduction serves, which has any width."
+            )
         self.lanes = LANES if size <= SMALL else 1
 
     @classmethod

@@ -25,6 +25,9 @@ def _trapped(network, task):
     product = network.value_neurons is not None  # starts from w = 0 whatever its scale
     if flips is None or (network.value_scale and not product) or task.loss == "softmax":
         return None
+    if never_off(network, task):
+        fix = "lower the bias, or set a width"
+        return f"at infinite width every sample is fitted as well as it can be before a neuron switches off (F ≤ 2b); {fix}."
     balanced = network.heads % 2 == 0
     keeps = network.activation == "linear" and (balanced or network.bias == 0)
     if not (keeps or (network.shared_attention and balanced)):
@@ -32,7 +35,38 @@ def _trapped(network, task):
     of = ["".join(name + " " for name, f in zip(task.features, flips) if f == side).strip() for side in (False, True)]
     which = "a linear output" if keeps else "shared attention"
     fix = "set a width" if product else "perturb the start with value_scale=0.01, or set a width"
-    return f"at infinite width {which} keeps this task's symmetry: scores between {of[0]} and {of[1]} stay 0 for ever; {fix}."
+    zero = f"scores between {of[0]} and {of[1]} stay 0 for ever"
+    return f"at infinite width {which} keeps this task's symmetry: {zero}; only rounding frees them, late: {fix}."
+
+
+def never_off(network, task):
+    """Whether squared loss is least, with every neuron on and attention uniform, where no neuron has reached 0 (§13).
+
+    Then F is a vote of the mean tokens, z = b ± F/2, and descent from F = 0 fits it straight where its curvature is the same in
+    all directions, as in a uniform Mixture: F never exceeds its least-squares value. (Attention moves a little where the vote
+    leaves a residual, from K = 3 on; seen to K = 8, it does not switch a neuron off.)
+
+    >>> import mixflow as mf
+    >>> [never_off(mf.Transformer(bias=b), mf.Mixture(3, loss="squared").population()) for b in (0.4, 0.5)]
+    [False, True]
+    """
+    paper = network.heads == 2 and network.activation == "relu" and network.activate == "after" and network.values == 1
+    flips = mirror(task)
+    unit = flips is not None and (np.abs(task.token_coefficient[flips[task.token_feature]]) == 1).all()
+    if task.loss != "squared" or not unit or not paper or network.queries == "one":
+        return False
+    length = task.length[:, None]
+    tokens = np.zeros((len(task.token_feature), len(task.features)))
+    tokens[np.arange(len(tokens)), task.token_feature] = task.token_coefficient
+    X = task.count @ tokens / (length if network.queries == "mean" else 1.0)  # (n, F)
+    X = X[:, flips]  # w on the others rests by the mirror, and so do a trained bias and an offset
+    curvature = X.T @ (task.probabilities[:, None] * X) @ task.gram[np.ix_(flips, flips)]
+    if not np.allclose(
+        curvature, curvature[0, 0] * np.eye(len(curvature)), rtol=0, atol=1e-9 * np.abs(curvature).max()
+    ):
+        return False
+    F = X @ (X.T @ (task.probabilities * task.labels)) / curvature[0, 0]
+    return bool(np.abs(F).max() <= 2 * network.bias * (1 + 1e-12))
 
 
 def mirror(task):
