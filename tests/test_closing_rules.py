@@ -77,3 +77,15 @@ def test_the_flow_conserves_what_the_options_leave():
     powers = conserved(data.A.values, data.G_K.values, data.G_Q.values, gram, order=3)
     assert np.abs(data.A[-1] - data.A[0]).max() > 0.1
     np.testing.assert_allclose(powers - powers[0], 0, atol=1e-7)
+
+
+@pytest.mark.parametrize(("attention", "loss"), [("tied", 7.168e-10), ("product", 3.549e-5)])
+def test_rounding_that_has_grown_is_said(attention, loss):
+    """One neuron has weights in one direction; what rounding puts into the others grows with normalised steps."""
+    network = mf.Transformer(1, omega=0.3, attention=attention)
+    method = mf.GradientDescent(0.1, 1500, save_every=500, normalised=True)
+    with pytest.warns(UserWarning, match=r"eigenvalue of -.*train with model='full'"):
+        mf.train(mf.Mixture(2), network, method)
+    for other, model in ((network, "full"), (replace(network, width=40), "gram")):
+        run = mf.train(mf.Mixture(2), other, method, model=model)  # a warning would be an error here
+        assert other.width > 1 or float(run.dataset.loss[-1]) == pytest.approx(loss, rel=1e-3)

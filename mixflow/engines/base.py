@@ -146,6 +146,10 @@ class Engine(ABC):
     def resume(self, dataset: xarray.Dataset) -> State:
         """The state at the end of a dataset that was measured by this engine."""
 
+    def doubt(self, dataset: xarray.Dataset) -> str | None:
+        """Why the end of a dataset that was measured by this engine is not to be trusted, with the fix; None if it is."""
+        return None
+
     def at(self, dataset: xarray.Dataset, place: int) -> State:
         """The Gram state (`networks.initial.start`) at a save of a dataset that was measured by this engine."""
         return resumed(dataset, self.network, place)

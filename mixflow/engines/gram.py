@@ -24,6 +24,7 @@ from .minibatch import Minibatches
 from .series import resumed, series
 
 TYPES = 1024  # token types up to which tables serve; a table of scores has the square of it in entries, for each lane
+SPOILED = 1e-10  # relative; an eigenvalue of the joint Gram matrix so far below 0 is rounding that has grown
 
 OF_VALUES = ("w", "bias", "read_out", "G_V", "N", "value_memory")  # parts of a state with axes (head, value)
 
@@ -361,6 +362,28 @@ class Gram(Engine):
     def measure(self, history, network, listed=None):
         """The dataset's variables (docs/schema.md)."""
         return series(self.task, network, history)
+
+    def doubt(self, dataset):
+        """Rounding has grown where the joint Gram matrix, a product of the weights with themselves, is below 0 somewhere.
+
+        A network narrower than its features has no weights in some directions. Rounding puts 1e-17 of them there, and long
+        normalised steps make them grow as they would real ones.
+        """
+        end = dataset.isel(time=-1)
+        if self.network.attention == "tied":
+            S = end.A.values
+        elif {"G_K", "G_Q"} <= set(dataset) and not self.network.shared_keys:
+            A, G_K, G_Q = (end[name].values for name in ("A", "G_K", "G_Q"))
+            S = np.block([[G_K, A], [A.swapaxes(-1, -2), G_Q]])
+        else:
+            return None
+        values = np.linalg.eigvalsh(S) if np.isfinite(S).all() else np.zeros(1)
+        if values.min() >= -SPOILED * values.max():
+            return None
+        return (
+            f"rounding has grown until the joint Gram matrix of the weights had an eigenvalue of {values.min():.2g} beside "
+            f"{values.max():.2g}, where weights have none below 0: train with model='full', or a larger width."
+        )
 
     def resume(self, dataset):
         """The state at the last save; at rest if the run that made it remembered nothing."""

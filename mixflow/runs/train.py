@@ -83,6 +83,8 @@ def train(
     finally:
         bar.close()
     run = finished(engine, network, method, outcome, clock.perf_counter() - began, start=origin(start))
+    if (why := engine.doubt(run.dataset)) is not None:
+        warnings.warn(why, stacklevel=3)
     for switch in outcome.switches:
         if not switch["reached"]:
             warnings.warn(_missed(switch), stacklevel=3)
