@@ -184,9 +184,43 @@ def fewer_checks(report):
     del report["experiments"][1]["checks"][0]
 
 
+def not_rounding(report):
+    """What is zero up to rounding may be another number on another machine, but not any number."""
+    (check,) = (check for check in checks_of(report, "simultaneous") if check["name"] == "w.c")
+    check["measured"] = 12345.678
+
+
+def small_number(report):
+    (record,) = (record for record in report["experiments"] if record["name"] == "simultaneous")
+    assert "0.0033" in record["answer"]
+    record["answer"] = record["answer"].replace("0.0033", "0.0533")
+
+
+def forged_error(report):
+    report["experiments"][1]["error"] = "it failed"
+
+
+@pytest.mark.parametrize("change", [not_rounding, small_number], ids=lambda change: change.__name__)
+def test_verify_is_not_deceived_by_small_numbers(copy, capsys, change):
+    altered(copy, change)
+    found = differing(copy, capsys, "--only", "simultaneous")
+    assert len(found) == 1
+
+
 @pytest.mark.parametrize(
     "change",
-    [triple, nudge, widen, other_words, other_basis, more_held, other_answer, other_settings, fewer_checks],
+    [
+        triple,
+        nudge,
+        widen,
+        other_words,
+        other_basis,
+        more_held,
+        other_answer,
+        other_settings,
+        fewer_checks,
+        forged_error,
+    ],
     ids=lambda change: change.__name__,
 )
 def test_verify_is_not_deceived_by_an_altered_report(copy, capsys, change):
@@ -199,10 +233,15 @@ def test_verify_is_not_deceived_by_an_altered_report(copy, capsys, change):
 def test_verify_finds_a_figure_changed_together_with_its_hash(copy, capsys):
     figure = copy / "figures" / "width-distance.svg"
     figure.write_text(figure.read_text().replace("slope −0.5", "slope −0.9"))
+    markers = copy / "figures" / "width-end-of-attention.svg"
+    markers.write_text(markers.read_text().replace('xlink:href="#m', 'xlink:href="#zz'))
     pdf = copy / "figures" / "width-distance.pdf"
     pdf.write_bytes((copy / "figures" / "width-end-of-attention.pdf").read_bytes())
     table = copy / "series" / "width-width.csv"
-    table.write_text(table.read_text().replace("distance", "nearness"))
+    lines = table.read_text().splitlines()
+    cells = lines[1].split(",")
+    cells[-1] = str(1.0001 * float(cells[-1]))
+    table.write_text("\n".join([lines[0], ",".join(cells), *lines[2:]]) + "\n")
 
     def rehash(report):
         record = next(record for record in report["experiments"] if record["name"] == "width")
@@ -210,7 +249,12 @@ def test_verify_finds_a_figure_changed_together_with_its_hash(copy, capsys):
 
     altered(copy, rehash)
     found = {what for _, what in differing(copy, capsys, "--only", "width")}
-    assert found == {"figures/width-distance.svg", "figures/width-distance.pdf", "series/width-width.csv"}
+    assert found == {
+        "figures/width-distance.svg",
+        "figures/width-distance.pdf",
+        "figures/width-end-of-attention.svg",
+        "series/width-width.csv",
+    }
 
 
 @pytest.mark.parametrize(
@@ -248,7 +292,8 @@ def test_verify_finds_an_altered_page_and_file(copy, monkeypatch, capsys):
 
 @pytest.mark.parametrize(("old", "new", "same"), [
     ("x 1.234 y", "x 1.2341 y", True), ("x 1.234 y", "x 2.234 y", False), ("x 1 y", "x 1 z", False), ("x −5", "x −5", True),
-    ("x 1 y", "x 1 2 y", False),
+    ("x 1 y", "x 1 2 y", False), ("0.0033", "0.0034", True), ("0.0033", "0.0533", False), ("7e-16", "9e-15", True),
+    ("16 of 16", "15 of 16", False),
 ])  # fmt: skip
 def test_texts_that_differ_in_a_last_digit_are_alike(old, new, same):
     assert alike(old, new) is same
@@ -351,6 +396,11 @@ def test_a_file_that_is_no_report(capsys, tmp_path):
 
 def test_agreement():
     assert agree(1.0, 1.0 + 1e-7, 1e-6)
+    assert agree(3e-16, 8e-14, 1e6)  # rounding
+    assert agree(3e-11, 8e-9, 1e3)
+    assert not agree(3e-11, 8e-7, 1e3)
+    assert not agree(3e-11, -3e-9, 1e3)
+    assert not agree(12345.678, 3e-16, 1e6)
     assert not agree(1.0, 1.0 + 1e-5, 1e-6)
     assert not agree(None, 1.0, 1e-6)
     assert agree("a", "a", 0)

@@ -13,6 +13,7 @@ import zlib
 import mixflow as mf
 
 from ..experiments import NAMES, OPTIONAL, experiment
+from .criteria import moved
 from .elements import elements
 from .records import damaged, perform
 from .render import render
@@ -20,9 +21,12 @@ from .reproduce import counts, read_report
 
 TINY = 1e-12  # absolute: differences of numbers that are zero up to rounding say nothing
 SERIES = 1e-6  # relative to the largest entry of a variable
-# Numbers inside a text or a picture: what is printed to few digits, or drawn, may move by a unit of its last one.
-DRAWN, NEARLY = 0.06, 2e-3
+NEARLY = 2e-3  # relative, of numbers inside a text, which may also move by a unit of their last digit
+DRAWN = 0.06  # absolute, of coordinates in a picture
 NUMBER = re.compile(r"[-−]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?")
+WORDS = re.compile(r"(?<=>)[^<>]+(?=</text>)")  # of an SVG
+# What an SVG calls its parts, made of their numbers.
+NAMES_OF_PARTS = re.compile(r'(?<=\bid=")[^"]+|(?<=xlink:href="#)[^"]+|(?<=url\(#)[^)]+')
 
 
 def verify(path, *, only=(), progress=lambda done, total: None, note=lambda text: None):
@@ -58,6 +62,8 @@ def _whole(report, again):
     rows = [row("report", f"headline: {key}", json.dumps(report.get(key)), json.dumps(now[key]), 0) for key in now]
     table = elements({record["name"]: record for record in again})
     rows.append(_text("report", "the paper, element by element", report.get("paper"), table))
+    judged = [] if report["settings"] == "full" else moved(again)
+    rows.append(_text("report", "rows judged by another criterion", report.get("criteria"), judged))
     missing = [name for name in NAMES if name not in OPTIONAL and name not in {record["name"] for record in again}]
     if missing:
         what = f"not in this report: {', '.join(missing)}"
@@ -85,6 +91,7 @@ def _again(record, folder, beside, each, full, progress):
         rows += _check(each.name, check, new.pop(check["name"], None))
     rows += [row(each.name, check["sentence"], None, check["measured"], 0) for check in new.values()]
     for part in (
+        "error",
         "title",
         "question",
         "section",
@@ -98,7 +105,7 @@ def _again(record, folder, beside, each, full, progress):
         "models",
         "tables",
     ):
-        rows.append(_text(each.name, part, record[part], fresh[part]))
+        rows.append(_text(each.name, part, record.get(part), fresh[part]))
     rows.append(
         row(each.name, "list of files", ", ".join(sorted(record["files"])), ", ".join(sorted(fresh["files"])), 0)
     )
@@ -131,37 +138,59 @@ def _text(name, what, old, new):
     return row(name, what, *told, 0)
 
 
-def alike(old, new):
-    """Whether two texts are equal but for numbers that differ by a unit of what is shown or drawn."""
+def alike(old, new, drawn=0.0):
+    """Whether two texts are equal but for numbers that differ by a unit of their last digit, or by `drawn`."""
     if old == new:
         return True
     if NUMBER.sub("0", old) != NUMBER.sub("0", new):
         return False
-    pairs = zip(NUMBER.findall(old), NUMBER.findall(new), strict=True)
-    return all(a == b or math.isclose(_float(a), _float(b), rel_tol=NEARLY, abs_tol=DRAWN) for a, b in pairs)
+
+    def near(a, b):
+        allowed = max(drawn, TINY, 1.01 * max(_unit(a), _unit(b)))
+        return a == b or math.isclose(_float(a), _float(b), rel_tol=NEARLY, abs_tol=allowed)
+
+    return all(near(a, b) for a, b in zip(NUMBER.findall(old), NUMBER.findall(new), strict=True))
 
 
 def _float(text):
     return float(text.replace("−", "-"))
 
 
+def _unit(text):
+    """What a unit of the last digit is worth; nothing where there is no point, in a count.
+
+    >>> [_unit(text) for text in ("0.0033", "7e-16", "1.5E+02", "12")]
+    [0.0001, 1e-16, 10.0, 0.0]
+    """
+    digits, _, power = text.lower().partition("e")
+    if "." not in digits and not power:
+        return 0.0
+    return float(f"1e{int(power or 0) - len(digits.partition('.')[2])}")
+
+
 def _file(name, inside, old, new):
     """One file beside the page against the one just made."""
     try:
-        if old.suffix == ".nc":
-            worst = _apart(old, new)
+        if old.suffix in (".nc", ".csv"):
+            worst = _apart(old, new) if old.suffix == ".nc" else _columns_apart(old.read_text(), new.read_text())
+            if worst == math.inf:
+                return row(name, inside, "the same", "another form, or other words", 0)
             return {**row(name, inside, 0.0, worst, SERIES), "agrees": worst <= SERIES}
-        same = alike(*(_readable(path) for path in (old, new)))
+        pictures = old.suffix in (".svg", ".pdf")
+        same = alike(*(_readable(path) for path in (old, new)), drawn=DRAWN if pictures else 0.0)
+        if old.suffix == ".svg":  # what is written in it is no coordinate
+            same = same and alike(*("\n".join(WORDS.findall(path.read_text())) for path in (old, new)))
     except (OSError, ValueError, zlib.error, mf.MixflowError) as error:
         return row(name, inside, "readable", type(error).__name__, 0)
     return row(name, inside, "the same", "the same" if same else "another content", 0)
 
 
 def _readable(path):
-    """A file as text in which only numbers may differ: SVG without the names made of its numbers, PDF unpacked."""
+    """A file as text in which only numbers may differ: SVG with its parts numbered as they come, PDF unpacked."""
     content = path.read_bytes()
     if path.suffix == ".svg":
-        return re.sub(r'\b(?:id|xlink:href|clip-path)="[^"]*"', "", content.decode())
+        names = {}
+        return NAMES_OF_PARTS.sub(lambda found: names.setdefault(found[0], f"part{len(names)}"), content.decode())
     if path.suffix == ".pdf":
         streams = re.findall(rb"stream\r?\n(.*?)\r?\nendstream", content, re.S)
         return "\n".join(_unpacked(stream).decode("latin-1") for stream in streams)
@@ -191,6 +220,26 @@ def _apart(old, new):
     if names != sorted(map(str, old.variables)) or any(old[name].shape != new[name].shape for name in names):
         return math.inf
     return max((_difference(old[name].values, new[name].values) for name in names), default=0.0)
+
+
+def _columns_apart(old, new):
+    """The largest difference of two CSV tables, each column relative to its own size; infinite if their form differs."""
+    import csv
+
+    import numpy as np
+
+    tables = [list(csv.reader(text.splitlines())) for text in (old, new)]
+    if [*map(len, tables[0])] != [*map(len, tables[1])]:
+        return math.inf
+    worst = 0.0
+    for columns in zip(*(zip(*table, strict=True) for table in tables), strict=True):
+        try:
+            values = [np.array(column[1:], float) for column in columns]
+        except ValueError:
+            values = [np.array(column[1:]) for column in columns]
+        apart = math.inf if columns[0][0] != columns[1][0] else _difference(*values)
+        worst = max(worst, apart)
+    return worst
 
 
 def _difference(old, new):
@@ -226,7 +275,9 @@ def row(name, what, old, new, tolerance):
 
 
 def agree(old, new, tolerance):
-    """Equal words, or numbers within the relative tolerance."""
-    if isinstance(old, (int, float)) and isinstance(new, (int, float)) and not isinstance(old, bool):
-        return math.isclose(old, new, rel_tol=tolerance, abs_tol=TINY)
-    return old == new
+    """Equal words, or numbers within the relative tolerance; from 1 on, for what is nearly rounding, within so large a factor."""
+    if not isinstance(old, (int, float)) or not isinstance(new, (int, float)) or isinstance(old, bool):
+        return old == new
+    if tolerance >= 1:
+        return abs(old - new) <= TINY or (old * new > 0 and max(old / new, new / old) <= tolerance)
+    return math.isclose(old, new, rel_tol=tolerance, abs_tol=TINY)

@@ -47,7 +47,9 @@ def comparison(rows):
         old, new = (_cut(number(row[side])) for side in ("report", "again"))
         lines.append(f"{mark:9} {row['experiment']:14} {old:>18} {new:>18} {row['tolerance']:10.0e}   {row['what']}")
     bad = sum(not row["agrees"] for row in rows)
-    said = f"{bad} of {len(rows)} DO NOT agree" if bad else f"all {len(rows)} agree within their tolerances"
+    alone = "(date, commit, versions, machine and times are told by the report alone)"
+    agree = f"all {len(rows)} agree within their tolerances {alone}"
+    said = f"{bad} of {len(rows)} DO NOT agree" if bad else agree
     return "\n".join([*lines, "", said])
 
 
