@@ -24,6 +24,30 @@ def work_begins():
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
+_after = [signal.default_int_handler]  # the handler once Ctrl-C has ended a `patient_ctrl_c`
+
+
+@contextlib.contextmanager
+def keeping(what: str):
+    """Inside, once work was interrupted, a further Ctrl-C does not lose what is being kept: it says so, and the next one does."""
+    told: list[int] = []
+
+    def hold(number, frame):
+        if told:
+            signal.default_int_handler(number, frame)
+        told.append(number)
+        with contextlib.suppress(OSError):
+            os.write(2, f"\nkeeping {what}, a moment; Ctrl-C once more gives it up.\n".encode())
+
+    _after.append(hold)
+    try:
+        yield
+    finally:
+        _after.pop()
+        if threading.current_thread() is threading.main_thread() and signal.getsignal(signal.SIGINT) is hold:
+            signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
 @contextlib.contextmanager
 def patient_ctrl_c():
     """Yield a function that raises KeyboardInterrupt if Ctrl-C came; a second Ctrl-C raises at once.
@@ -52,4 +76,4 @@ def patient_ctrl_c():
         yield check
     finally:
         if ours:
-            signal.signal(signal.SIGINT, signal.default_int_handler)
+            signal.signal(signal.SIGINT, _after[-1] if came else signal.default_int_handler)

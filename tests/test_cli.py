@@ -3,7 +3,6 @@
 import contextlib
 import json
 import os
-import signal
 import subprocess
 import sys
 
@@ -235,25 +234,6 @@ def test_every_command_has_help_with_an_example(capsys, name):
     code, out, _ = call(capsys, name, "--help")
     assert code == 0
     assert f"example: mixflow {name}" in out
-
-
-def test_ctrl_c_keeps_what_was_finished(tmp_path):
-    path = tmp_path / "run.nc"
-    flags = f"train --width 64 --steps 900000000 --save-every 1000000 --out {path}".split()
-    # The bar is silent without a terminal; here it says when descent is under way.
-    code = (
-        "import sys, mixflow.progress as p, mixflow.cli as cli\n"
-        "p.Progress.__call__ = lambda self, done, total: print('going', flush=True)\n"
-        f"sys.exit(cli.main({flags!r}))"
-    )
-    process = subprocess.Popen([sys.executable, "-c", code], stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-    assert process.stdout.readline() == "going\n"
-    process.send_signal(signal.SIGINT)
-    _, err = process.communicate(timeout=120)
-    assert process.returncode == 130, err
-    assert "kept" in err
-    done = subprocess.run([sys.executable, "-m", "mixflow", "info", path, "--json"], capture_output=True, text=True)
-    assert json.loads(done.stdout)["step"] > 0
 
 
 def test_help_imports_nothing_heavy():

@@ -48,6 +48,26 @@ def check_writable(path, suffixes=None):
         raise StoreError(f"cannot write {said(path)}: no permission in {said(folder)}; choose another place.")
 
 
+def keep(run, path):
+    """Save a run; where that fails after all, in the folder for temporary files, and a StoreError says where."""
+    import os
+    import secrets
+    import tempfile
+
+    from ..errors import StoreError
+
+    try:
+        run.save(path)
+    except StoreError as error:
+        instead = os.path.join(tempfile.gettempdir(), f"mixflow-{secrets.token_hex(4)}.nc")
+        try:
+            run.save(instead)
+        except StoreError:
+            raise error from None
+        why = str(error).partition(";")[0]
+        raise StoreError(f"{why}; the run is kept as {instead} instead, move it from there.") from None
+
+
 def show(run, as_json, provenance=False):
     from ..summary import summary, table
 

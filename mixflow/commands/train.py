@@ -1,8 +1,9 @@
 """`mixflow train`: train one network and print what it learned."""
 
+import contextlib
 import pathlib
 
-from .common import DONE, JSON, check_writable, notes, say, show
+from .common import DONE, JSON, check_writable, keep, notes, say, show
 
 SUMMARY = "Train one network and print what it learned."
 EXAMPLE = "mixflow train --classes 2 --width inf --omega 0.3 --method gd --learning-rate 0.1 --steps 20000 --out run.nc"
@@ -50,22 +51,27 @@ def flags():
 
 
 def run(options):
-    from ..ctrl_c import work_begins
+    from ..ctrl_c import keeping, work_begins
     from ..errors import DivergedError, Interrupted
 
     check_writable(options.out)
     check_writable(options.plot, suffixes=(".svg", ".pdf", ".png"))
-    try:
-        run = _trained(options)
-    except (DivergedError, Interrupted) as stopped:
-        work_begins()
-        if options.out and stopped.run is not None:
-            stopped.run.save(options.out)
-            say(f"kept {options.out}")
-        raise
-    work_begins()  # what is written now is written whole
-    if options.out:
-        run.save(options.out)
+    with keeping("the run") if options.out else contextlib.nullcontext():
+        try:
+            run = _trained(options)
+        except (DivergedError, Interrupted) as stopped:
+            work_begins()
+            if options.out and stopped.run is not None:
+                keep(stopped.run, options.out)
+                say(f"kept {options.out}")
+            elif not options.out:
+                stopped.args = (
+                    f"{str(stopped).partition(';')[0]}; nothing was written, give --out to keep what there is.",
+                )
+            raise
+        work_begins()  # what is written now is written whole
+        if options.out:
+            keep(run, options.out)
     if options.plot:
         _plot(run, options.plot)
     show(run, options.json)
