@@ -22,6 +22,7 @@ Path = str | os.PathLike
 MARK = b"\n-- mixflow 01 --"
 SEAL = len(MARK) + hashlib.sha256().digest_size
 CHUNK = 2**20
+LARGEST = 2**33  # bytes of a file that is read into memory; no record is half as long
 GROWTH = (
     64  # bytes of arrays for each byte of the file, at most: we write hardly compressed, a bomb is a thousand to one
 )
@@ -42,7 +43,8 @@ def unpack(sealed: bytes, name: Any = "the file") -> bytes:
 
     >>> unpack(pack(b"loss")[1:])
     Traceback (most recent call last):
-    mixflow.errors.StoreError: the file does not match its checksum: it was damaged or altered after it was written.
+    mixflow.errors.StoreError: the file does not match its checksum: it was damaged or altered after it was written; make it \
+again, or restore a copy.
     """
     _check_seal(sealed[-SEAL:], hashlib.sha256(sealed[: max(0, len(sealed) - 32)]), name)
     return sealed[:-SEAL]
@@ -52,9 +54,22 @@ def read(path: Path) -> bytes:
     """The content of the sealed file at `path`; raises StoreError for anything else, devices and folders included."""
     path = regular(path)
     try:
-        sealed = path.read_bytes()
+        with open(path, "rb") as file:
+            size = file.seek(0, os.SEEK_END)
+            file.seek(max(0, size - SEAL))
+            end = file.read()
+            file.seek(0)
+            # What nobody has sealed, or no record is as long as, is not read.
+            sealed = file.read() if end.startswith(MARK) and size <= LARGEST else None
     except OSError as error:
         raise _unreadable(path, error) from None
+    except MemoryError:
+        raise StoreError(
+            f"{said(path)} has {size} bytes, more than fit into memory: read it on a larger machine."
+        ) from None
+    _check_mark(end, path)
+    if sealed is None:
+        raise StoreError(f"{said(path)} has {size} bytes: expected a file of at most {LARGEST}, as mixflow writes.")
     return unpack(sealed, path)
 
 
@@ -90,12 +105,19 @@ def seal(path):
 
 
 def _check_seal(end, digest, name):
+    _check_mark(end, name)
+    if end[len(MARK) :] != digest.digest():
+        raise StoreError(
+            f"{said(name)} does not match its checksum: it was damaged or altered after it was written; make it again, or "
+            "restore a copy."
+        )
+
+
+def _check_mark(end, name):
     if len(end) < SEAL or not end.startswith(MARK):
         raise StoreError(
             f"{said(name)} carries no mixflow checksum: it is truncated or damaged, or was not written by mixflow."
         )
-    if end[len(MARK) :] != digest.digest():
-        raise StoreError(f"{said(name)} does not match its checksum: it was damaged or altered after it was written.")
 
 
 def dataset(content: bytes, name: Any = "the file") -> "xarray.Dataset":
@@ -110,7 +132,7 @@ def dataset(content: bytes, name: Any = "the file") -> "xarray.Dataset":
             sizes = [part.nbytes for part in file.values() if isinstance(part, h5py.Dataset)]
             whole = len(sizes) == len(file)
         if whole and sum(sizes) <= GROWTH * len(content):
-            return xarray.load_dataset(io.BytesIO(content), engine="h5netcdf")
+            return xarray.load_dataset(io.BytesIO(content), engine="h5netcdf", decode_times=False)
     except Exception as error:  # HDF5 reports a foreign file through many exception types
         why = type(error).__name__
         raise StoreError(
@@ -136,12 +158,14 @@ def as_path(path: Path) -> pathlib.Path:
     from .checks import shown
 
     try:
-        path = pathlib.Path(path)
-        if b"\0" in os.fsencode(path):
+        found = pathlib.Path(path)
+        if b"\0" in os.fsencode(found) or not os.fspath(path):
             raise ValueError
     except (TypeError, ValueError):
-        raise StoreError(f"path = {shown(path)}: expected the path of a file, without null characters.") from None
-    return path
+        raise StoreError(
+            f"path = {shown(path)}: expected a path as text, not empty and without null characters."
+        ) from None
+    return found
 
 
 def regular(path: Path) -> pathlib.Path:

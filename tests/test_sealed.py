@@ -1,5 +1,6 @@
 """Sealed files: hashed before they are parsed, written whole or not at all, and nothing but a file is ever replaced."""
 
+import contextlib
 import io
 import os
 import threading
@@ -113,3 +114,37 @@ def test_the_umask_is_obeyed_and_never_set(tmp_path, monkeypatch):
         os.umask(before)
     assert {(tmp_path / name).stat().st_mode & 0o777 for name in os.listdir(tmp_path)} == {0o640}
     assert len(os.listdir(tmp_path)) == 8
+
+
+def test_a_file_of_many_gigabytes_is_refused_without_reading_it(tmp_path):
+    path = tmp_path / "sparse.nc"
+    for end, says in ((b"", "carries no mixflow checksum"), (sealed.MARK + bytes(32), "expected a file of at most")):
+        with open(path, "wb") as file:
+            file.truncate(2**40)  # holes: more than any memory
+            file.seek(2**40)
+            file.write(end)
+        with pytest.raises(mf.StoreError, match=says):
+            mf.load(path)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("wall_time", np.nan), ("seed", "x"), ("steps_done", -5), ("steps_done", "many"), ("finished", "maybe"), ("model", "full"),
+     ("precision", "float32")],
+)  # fmt: skip
+def test_attributes_that_no_run_has_are_refused_under_a_right_checksum(content, tmp_path, name, value):
+    path = tmp_path / "run.nc"
+    data = sealed.dataset(sealed.unpack(content))
+    for attributes, refused in ((data.attrs | {name: value}, True), (data.attrs, False)):
+        data.attrs = attributes
+        path.write_bytes(sealed.pack(bytes(data.to_netcdf(engine="h5netcdf"))))
+        with pytest.raises(mf.StoreError, match=f"{name} = ") if refused else contextlib.nullcontext():
+            mf.load(path)
+
+
+def test_numbers_are_no_dates(content, tmp_path):
+    data = sealed.dataset(sealed.unpack(content))
+    data.loss.attrs["units"] = "days since 2000-01-01"
+    path = tmp_path / "run.nc"
+    path.write_bytes(sealed.pack(bytes(data.to_netcdf(engine="h5netcdf"))))
+    np.testing.assert_array_equal(mf.load(path).dataset.loss.values, data.loss.values)

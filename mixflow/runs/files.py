@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import math
 import numbers
 import warnings
 from typing import TYPE_CHECKING
@@ -89,6 +90,7 @@ def _look_at(run):
     from ..summary import summary, table
     from .run import Run
 
+    _told(run.dataset)
     one = run if isinstance(run, Run) else run[0]
     looks = (
         lambda: (repr(run), run._repr_html_()),
@@ -101,6 +103,22 @@ def _look_at(run):
     for look in looks:
         with contextlib.suppress(MixflowError):
             look()
+
+
+def _told(dataset):
+    """ValueError for an attribute that no run has: of another kind, out of its range, or against the others."""
+    told, spec = dataset.attrs, json.loads(dataset.attrs["spec"])
+    right = {
+        "wall_time": lambda x: isinstance(x, numbers.Real) and 0 <= x < math.inf,
+        "precision": lambda x: x == "float64",
+        "seed": lambda x: isinstance(x, numbers.Real) and x >= 0,  # beyond int64 a float
+        "finished": lambda x: isinstance(x, numbers.Integral) and x in (0, 1),
+        "steps_done": lambda x: isinstance(x, numbers.Integral) and x == int(dataset["step"].values.max()),
+        "model": lambda x: x == spec.get("model", x),
+    }
+    for name, fits in right.items():
+        if name in told and not fits(told[name]):
+            raise ValueError(f"{name} = {told[name]!r:.40}")
 
 
 def _trained(run):
@@ -117,6 +135,8 @@ def _counted(step):
     """ValueError unless each save, of a run or of every run of a batch, has the whole number of its step."""
     if step.dims not in (("time",), ("run", "save")) or step.dtype.kind != "i":
         raise ValueError(f"step is {step.dtype} along {', '.join(map(str, step.dims)) or 'nothing'}")
+    if step.dims == ("time",) and (step.diff("time") <= 0).any():
+        raise ValueError("step does not increase")
 
 
 def save(dataset, path):
