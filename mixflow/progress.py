@@ -4,12 +4,12 @@ import html
 import sys
 import time
 
-LOG_SECONDS = 30.0  # between two lines in a file
+LOG_FIRST, LOG_SECONDS = 10.0, 30.0  # until the first line in a file, and between two
 YEAR = 365 * 86400  # seconds
 
 
 class Progress:
-    """Call it with (done, total) and close it; it shows itself at most ten times a second, in a log every LOG_SECONDS."""
+    """Call it with (done, total) and close it; it shows itself at most ten times a second, in a log now and then."""
 
     def __init__(self, unit="step", label="", stream=None, always=False):
         self.unit, self.label = unit, label
@@ -23,7 +23,7 @@ class Progress:
             return self._in_cell, 0.1
         if terminal:
             return self._on_terminal, 0.1
-        self.last = self.began  # a short run leaves no line
+        self.last = self.began + LOG_FIRST - LOG_SECONDS  # a short run leaves no line
         return self._in_log, LOG_SECONDS
 
     @classmethod

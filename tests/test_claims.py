@@ -204,3 +204,15 @@ def test_intervals():
     assert spread["high"] == pytest.approx(4 - spread["low"])
     assert over_seeds([5.0], "seeds")[1] == {"low": None, "high": None, "over": ""}
     assert Check(name="x", sentence="").to_dict()["verdict"] == "does not apply"
+
+
+@pytest.mark.parametrize(
+    ("every", "says"), [(20_000, "only 2 saves: save more often"), (200, "saves until half of the easy loss")]
+)
+def test_a_descent_that_was_saved_rarely_is_not_judged_by_straight_lines(every, says):
+    run = mf.train(mf.Mixture(), mf.Transformer(), mf.GradientDescent(0.1, 20_000, save_every=every))
+    found = {each.name: each for each in check(run)}
+    for name in ("neurons-first", "neurons-align", "one-over-t"):
+        assert found[name].ok is None
+        assert says in found[name].facts["reason"]
+    assert found["learned"].ok

@@ -80,7 +80,8 @@ def test_a_flow_to_the_end_of_the_numbers_has_a_short_line(done, share):
 
 
 def test_a_log_has_a_line_now_and_then(monkeypatch):
-    monkeypatch.setattr("mixflow.progress.LOG_SECONDS", 0.0)
+    for pause in ("LOG_FIRST", "LOG_SECONDS"):
+        monkeypatch.setattr(f"mixflow.progress.{pause}", 0.0)
     stream = Stream(terminal=False)
     bar = Progress("step", stream=stream)
     bar(25, 100)

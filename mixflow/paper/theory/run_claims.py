@@ -23,8 +23,21 @@ class Silent(Exception):
     """The claim does not apply; the message says why."""
 
 
+def _saved_often(data):
+    """Silent where a descent was saved so rarely that its times would be read off straight lines between two saves."""
+    if "step" not in data.coords:
+        return
+    time, easy = data["time"].values, data["loss_easy"].transpose("time", ...).values
+    if len(time) < FEWEST:
+        raise Silent(f"only {len(time)} saves: save more often")
+    half = reaches(time, easy, easy[0] / 2) if np.isfinite(easy).all() else None
+    if half is not None and (count := int(np.searchsorted(time, half))) < 3:
+        raise Silent(f"only {count} saves until half of the easy loss is gone: save more often")
+
+
 def neurons_first(data, task, transformer):
     """Time at which a score has moved by 1, over the time at which half of the easy loss is gone: above 1."""
+    _saved_often(data)
     easy = data["loss_easy"].transpose("time", ...).values
     if not np.isfinite(easy).all():
         raise Silent("the task has no easy samples")
@@ -48,6 +61,7 @@ def neurons_align(data, task, transformer):
         raise Silent("the closed form is for K = 2 at infinite width")
     if transformer.bias <= 0 or transformer.omega >= 1 or transformer.tie_values:
         raise Silent("it needs 0 < b, ω < 1 and untied values")
+    _saved_often(data)
     off = mf.measure.detect(data)[0].evidence.get("switch_off")
     if off is None:
         return math.nan, False, {"reason": "no neuron switches off"}
@@ -84,6 +98,7 @@ def features_separate(data, task, transformer):
 
 def one_over_t(data, task, transformer):
     """The slope of halving times in the convergence stage: 1 for a loss like 1/t, 0 for exponential decay, 2 for t^(−1/2)."""
+    _saved_often(data)
     stage = mf.measure.detect(data)[2]
     if not stage.found:
         return math.nan, False, {"reason": stage.evidence["reason"]}
