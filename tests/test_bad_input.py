@@ -138,7 +138,7 @@ def test_a_folder_that_cannot_be_is_told_in_one_short_line(name, tmp_path, monke
     monkeypatch.chdir(tmp_path)
     calls = {
         "holds no MNIST file|without null": lambda: mf.Mnist(source=name).spec(),
-        "holds no sweep": lambda: mf.open_sweep(name),
+        "holds no sweep|without null": lambda: mf.open_sweep(name),
         "cannot make the folder|without null": lambda: mf.sweep(
             {"grid": {"transformer.omega": [0.3]}}, f"{name}/{'y' * 300}"
         ),
@@ -183,3 +183,37 @@ def test_a_run_does_not_go_on_beyond_what_fits_into_memory():
     run = mf.train(mf.Mixture(2), mf.Transformer(), mf.GradientDescent(steps=10))
     with pytest.raises(mf.SpecError, match=r"^100000002 saves"):
         mf.extend(run, 10**9)
+
+
+def _read(O, parameters):
+    return O.mean(axis=(0, 2))
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda: mf.Network(_read, mf.Transformer(), parameters=5),
+        lambda: mf.Network(_read, mf.Transformer(), parameters=np.ones(2)),
+        lambda: mf.Network(_read, mf.Transformer(), parameters={"s": "x"}),
+        lambda: mf.train(mf.Mixture(), mf.Network(lambda O, p: O.mean(axis=(0, 2)) * 1j), mf.GradientDescent(steps=1)),
+        lambda: mf.train(mf.Mixture(), mf.Transformer(4), mf.GradientDescent(steps=1), start={"w": "x"}),
+        lambda: mf.train(mf.Mixture(), mf.Transformer(4), mf.GradientDescent(steps=1), start={"w": [[1], [1, 2]]}),
+        lambda: mf.open_sweep(5),
+        lambda: mf.open_sweep(None),
+        lambda: mf.sweep({"grid": {"transformer.omega": [0.3]}}, ""),
+        lambda: mf.sweep({"grid": {"transformer.omega": [0.3]}}, None),
+        lambda: mf.compare(5, 5),
+        lambda: mf.view(5),
+        lambda: mf.plot_run(5),
+        lambda: mf.extend(5, 5),
+        lambda: mf.Transformer(4, heads=1, shared_keys=True),
+        lambda: mf.train(mf.Mixture(), mf.Transformer(5_000_000), mf.Optimizer(kind="adam", steps=1)),
+    ],
+)
+def test_public_functions_answer_anything_in_a_sentence(call, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(mf.MixflowError) as caught:
+        call()
+    assert str(caught.value).endswith(".")
+    assert "\n" not in str(caught.value)
+    assert not any(tmp_path.iterdir())

@@ -276,6 +276,8 @@ def decay(run, T2):
 
     low = lowest(run)
     top, end = math.exp(run.value(lambda r: np.log(lowest(r)), T2)), float(low[-1])
+    if not math.isfinite(top / end):
+        return {"loss_at_start": top, "loss_at_end": end, "fall": math.inf}
     levels = top * 2 ** (-0.5 * np.arange(int(2 * math.log2(top / end)) + 1))
     result = {"loss_at_start": top, "loss_at_end": end, "fall": top / end}
     if len(levels) < 5:

@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from ..checks import shown
 from ..errors import SpecError
 
 
@@ -14,7 +15,7 @@ def given(blank, weights):
     for name, x in weights.items():
         if isinstance(x, dict | list) and isinstance(blank.get(name), dict | list):
             raise SpecError(f"start has {name}, which is many arrays in this network: give the run itself, start=run.")
-        x, shape = np.asarray(x, float), np.shape(blank.get(name))
+        x, shape = _numbers(name, x), np.shape(blank.get(name))
         if name == "w" and x.ndim == len(shape) - 1:
             x = x[:, None]
         if name == "w" and x.ndim == len(shape) and len(x) == 2 * shape[0] and np.array_equal(x[0], -x[1]):
@@ -28,3 +29,10 @@ def given(blank, weights):
             )
         found[name] = x
     return found
+
+
+def _numbers(name, x):
+    try:
+        return np.asarray(x, float)
+    except (TypeError, ValueError):
+        raise SpecError(f"start has {name} = {shown(x)}: expected an array of numbers.") from None

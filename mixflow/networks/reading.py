@@ -38,7 +38,7 @@ class ReadOutNetwork(Network):
             raise SpecError(
                 f"{', '.join(sorted(changed))} of the Transformer is part of a read-out: leave it to your function."
             )
-        found = {name: np.asarray(x, float) for name, x in (parameters or {}).items()}
+        found = _arrays({} if parameters is None else parameters)
         if clash := [
             name for name in found if not isinstance(name, str) or not name.isidentifier() or taken(name, found)
         ]:
@@ -127,7 +127,8 @@ class ReadOutNetwork(Network):
     def _called(self, function, O, own):
         """What a function of the user's gives; whatever goes wrong inside it is one sentence."""
         try:
-            return jax().numpy.asarray(function(O, own))
+            found = jax().numpy.asarray(function(O, own))
+            return found.astype(float) if found.dtype.kind in "iub" else _real(found)
         except MixflowError:
             raise
         except Exception as error:
@@ -170,3 +171,17 @@ def rebuilt(spec):
     except (AttributeError, TypeError, ValueError):
         raise SpecError(f"parameters = {own!r:.60}: expected arrays of numbers by name.") from None
     return ReadOutNetwork(answer, transformer, parameters=parameters, neurons=neurons)
+
+
+def _arrays(parameters):
+    """{name: float array} of what a read-out trains."""
+    try:
+        return {name: np.asarray(x, float) for name, x in dict(parameters).items()}
+    except (TypeError, ValueError):
+        raise SpecError(f"parameters = {shown(parameters)}: expected names with arrays of numbers.") from None
+
+
+def _real(x):
+    if x.dtype.kind != "f":
+        raise TypeError(f"{x.dtype} numbers, where real ones are expected")
+    return x

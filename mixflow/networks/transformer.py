@@ -102,6 +102,8 @@ class Transformer(Spec, section="transformer", kind="transformer"):
             yield f"heads = {self.heads} with tie_values: w_- = -w_+ ties two heads; set heads=2 or untie them."
         if self.tie_values and self.value_neurons:
             yield f"value_neurons = {self.value_neurons} with tie_values: each head has a product of its own; untie them."
+        if self.shared_keys and self.heads == 1:
+            yield "shared_keys with heads = 1: there is one W_K anyway; leave it out."
         if self.shared_keys and (self.shared_attention or self.attention != "product"):
             given = "shared_attention" if self.shared_attention else f"attention={self.attention!r}"
             yield f"shared_keys with {given}: keys are shared by several W_Q of their own; leave one of them out."

@@ -58,6 +58,8 @@ def view(run: Run, shown: Sequence[str] = SHOWN) -> View:
     """
     if unknown := [part for part in shown if part not in SHOWN]:
         raise SpecError(f"shown has {unknown[0]!r}: expected any of {', '.join(SHOWN)}.")
+    if not hasattr(run, "transformer"):
+        raise SpecError(f"run = {run!r:.60}: expected a Run, as mf.train and mf.load give.")
     why = _objection(run)
     if why is not None:
         raise SpecError(f"{why}, but the page draws the paper's network with labels + and −; use run.plot().")

@@ -13,8 +13,8 @@ from ..jaxed import in_float64
 from ..methods.descent import GradientDescent
 from ..methods.flow import GradientFlow
 from ..methods.three_stage import ThreeStage
-from ..networks.specs import Transformer, changed
-from .train import train
+from ..networks.specs import changed
+from .train import checked, train
 
 if TYPE_CHECKING:
     from typing import Any
@@ -56,7 +56,7 @@ def compare(
     """
     import xarray
 
-    transformer = Transformer() if transformer is None else transformer
+    transformer = checked(task, transformer, None)[0]
     until, points = real("until", until, above=0), whole("points", points, least=2)
     rates = [_divides(real("learning_rate", rate, above=0), until / points, points) for rate in learning_rates]
     if not rates:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time as clock
 from typing import TYPE_CHECKING
 
+from ..checks import shown
 from ..errors import SpecError
 from ..jaxed import in_float64
 from ..methods.loop import follow
@@ -33,6 +34,8 @@ def extend(run: Run, steps: float, *, progress: Shown = False) -> Run:
     >>> int(mf.extend(short, 50).dataset.step[-1])
     150
     """
+    if not hasattr(run, "method"):
+        raise SpecError(f"run = {shown(run)}: expected a Run, as mf.train and mf.load give.")
     if not hasattr(run.method, "longer"):
         raise SpecError("the network was written down, not trained, so it cannot go on: train it with start=run.")
     method, engine, data = run.method, run.engine, run.dataset

@@ -205,8 +205,9 @@ def open_sweep(folder: PathLike) -> SweepResult:
     Traceback (most recent call last):
     mixflow.errors.StoreError: no-such-folder holds no sweep: expected a folder written by mixflow sweep … --out.
     """
+    folder = sealed.as_path(folder)
     manifest = Manifest(folder)
-    return SweepResult(pathlib.Path(folder), Plan(described_in(manifest)), manifest)
+    return SweepResult(folder, Plan(described_in(manifest)), manifest)
 
 
 def described_in(manifest):

@@ -19,7 +19,7 @@ from ..extras import needs
 from ..guest import unchanged
 from ..progress import Progress
 from ..provenance import provenance
-from ..sealed import make_folder
+from ..sealed import as_path, make_folder
 from .cluster import Place, connected
 from .consolidated import consolidate, consolidated
 from .cost import estimate, pilots, refuse_absurd
@@ -82,7 +82,7 @@ def sweep(
     needs("sweep")
     place = Place(workers, scheduler, tls_ca, tls_cert, tls_key, dashboard)
     limit = real("max_core_hours", max_core_hours, above=0, fix="force=True (--force) lifts the limit")
-    described = Sweep.of(description)
+    out, described = as_path(out), Sweep.of(description)
     plan = Plan(described)
     if not force:
         refuse_absurd(estimate(plan, out, place.cores), limit)
