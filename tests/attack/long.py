@@ -70,7 +70,7 @@ EVERY = 300  # seconds between two lines of counts
 
 
 def attack(said, seed, minutes, processes):
-    """One process: says (name of the attacker, counts {(attacker, verdict): number}, failures, MB) after each batch."""
+    """One process: says (attacker, counts {(attacker, verdict): number}, failures, (MB, whose attack)) after each batch."""
     folder = pathlib.Path(tempfile.mkdtemp(prefix="mixflow-attack-"))
     counts, failures = collections.Counter(), []
     faulthandler.dump_traceback_later(HANGS, exit=True)
@@ -78,17 +78,19 @@ def attack(said, seed, minutes, processes):
 
     each = attackers.everyone(folder)
     assert set(each) == set(GOALS)
-    end, tried = time.monotonic() + 60 * minutes, collections.Counter()
+    end, tried, name = time.monotonic() + 60 * minutes, collections.Counter(), "the start"
+    most = (0, name)  # MB, and whose attack it was
     while time.monotonic() < end and len(failures) < FAILURES:
         name = min(GOALS, key=lambda one: tried[one] / GOALS[one])
         many = max(FEWEST, GOALS[name] // (ROUNDS * processes))
         tried[name] += many
-        said.send((name, counts, failures, _memory()))
+        said.send((name, counts, failures, most))
         failures += batch(name, each[name], many, seed + sum(tried.values()), counts)
+        most = max(most, (_memory(), name), key=lambda one: one[0])
     faulthandler.cancel_dump_traceback_later()
     os.chdir("/")
     shutil.rmtree(folder, ignore_errors=True)
-    said.send((None, counts, failures, _memory()))
+    said.send((None, counts, failures, most))
 
 
 def batch(name, attacker, many, seed, counts):
@@ -120,13 +122,13 @@ def _memory():
 
 
 def gathered(seed, minutes, processes):
-    """(counts, failures, MB) of so many processes; a line of the counts so far now and then."""
+    """(counts, failures, (MB, whose attack)) of so many processes; a line of the counts so far now and then."""
     fresh, latest, began = multiprocessing.get_context("spawn"), {}, time.monotonic()
     for i in range(processes):
         ours, theirs = fresh.Pipe(duplex=False)
         fresh.Process(target=attack, args=(theirs, seed + 10**6 * i, minutes, processes)).start()
         theirs.close()
-        latest[ours] = ("the start", collections.Counter(), [], 0)
+        latest[ours] = ("the start", collections.Counter(), [], (0, ""))
     left, told, died = set(latest), began, []
     with contextlib.suppress(KeyboardInterrupt):  # the counts so far
         while left:
@@ -172,14 +174,14 @@ def main():
     parser.add_argument("--record", type=pathlib.Path, help="a file whose table of counts is replaced")
     options = parser.parse_args()
     began = time.monotonic()
-    counts, failures, most = gathered(options.seed, options.minutes, options.processes)
+    counts, failures, (most, whose) = gathered(options.seed, options.minutes, options.processes)
     print(f"{'attack':16} {'made':>9} {'refused':>9} {'goal':>9}   seed {options.seed}")
     for name, goal in GOALS.items():
         made, refused = (counts[name, verdict] for verdict in VERDICTS)
         print(f"{name:16} {made:9,} {refused:9,} {goal:9,} {'' if made + refused >= goal else '  not reached'}")
     print(f"largest memory of a process: {most:,} MB")
     if most > MEMORY:
-        failures.append(f"a process took {most:,} MB, more than {MEMORY:,}")
+        failures.append(f"a process took {most:,} MB, more than {MEMORY:,}, in an attack of {whose}")
     for text in dict.fromkeys(failures):
         print(f"\n{text}")
     print(f"{len(failures)} not answered by a result or one sentence")
