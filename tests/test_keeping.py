@@ -8,20 +8,10 @@ import tempfile
 import time
 
 import pytest
+from test_cli import call
 
 import mixflow as mf
 from mixflow import sealed
-from mixflow.cli import main
-
-
-def call(capsys, *words):
-    try:
-        code = main(list(words))
-    except SystemExit as stopped:
-        code = stopped.code
-    out, err = capsys.readouterr()
-    return code, out, err
-
 
 # Keeping takes a second here, so that another Ctrl-C meets it.
 SLOWLY = """import time, mixflow.runs.train as t
