@@ -49,6 +49,13 @@ MIXED = {
     "shared keys": OPTIONS["shared keys"],
     "direct": OPTIONS["direct attention"],
     "four linear heads": {"activation": "linear", "heads": 4},
+    "linear, bias of each query": {
+        "activation": "linear",
+        "activate": "before",
+        "queries": "sum",
+        "heads": 1,
+        "train_bias": True,
+    },
     "value product": OPTIONS["value product"],
     "W_K = W_Q": OPTIONS["W_K = W_Q"],
     "tied values, shared attention": OPTIONS["tied values, shared attention"],

@@ -109,9 +109,9 @@ def _functions(readout, H, kind):
     def loss_of(xp, c, on, parts):
         n = len(c["label"])
         if readout.linear:
-            on = pooled(xp, c, parts)
+            on = (by_query if readout.before else pooled)(xp, c, parts)
         on = on.reshape(*on.shape[:-1], H, r, -1)
-        if readout.before and not readout.linear:
+        if readout.before:
             weight = c["ask"][c["atom"], c["query"]]
             on = xp.sum(xp.where(c["atom"] == xp.arange(n)[:, None], (weight * on)[..., None, :], 0.0), axis=-1)
         answer = readout.answer(on, parts.get("read_out"), parts.get("offset", 0.0))
