@@ -1,5 +1,6 @@
 """Update rules that close on inner products, normalised, with momentum and weight decay: against every weight, and by hand."""
 
+import math
 from dataclasses import replace
 
 import numpy as np
@@ -89,3 +90,42 @@ def test_rounding_that_has_grown_is_said(attention, loss):
     for other, model in ((network, "full"), (replace(network, width=40), "gram")):
         run = mf.train(mf.Mixture(2), other, method, model=model)  # a warning would be an error here
         assert other.width > 1 or float(run.dataset.loss[-1]) == pytest.approx(loss, rel=1e-3)
+
+
+@pytest.mark.parametrize("model", ["gram", "full"])
+def test_normalised_steps_have_their_length_where_softmax_rounds_to_one(model):
+    """One query, two keys, a fixed head: each step moves A[a,q] by η/√2 and A[b,q] by as much the other way, however small the
+    gradient; coefficients are not ±1, so that a product of two of them rounds."""
+    atoms, ask = [[("a", 0.7), ("b", 0.7)], [("a", 0.7)]], [("q", 1 / 0.7)] * 2
+    task = mf.FiniteTask(features=("a", "b", "q"), atoms=atoms, labels=[1, -1], query=ask)
+    fixed = {"heads": 1, "activation": "linear", "bias": 0.0, "queries": "one", "value_scale": 1.0}
+    method = mf.GradientDescent(0.5, 200, save_every=100, normalised=True, neurons_rate=0)
+    run = mf.train(task, mf.Transformer(4, attention="direct", seed=2, **fixed), method, model=model)
+    A = run.dataset.A.values[:, 0, :, 2]
+    np.testing.assert_allclose(np.abs(A[1:] - A[0]) / [[50], [100]], [[0.5**0.5, 0.5**0.5, 0]] * 2, atol=1e-9)
+
+
+ATOMS = [[("c", 1), ("v", 1)], [("c", 1), ("v", -1)], [("v", 1)], [("v", -1)]]
+
+
+@pytest.mark.parametrize("model", ["gram", "full"])
+def test_two_classes_by_softmax_are_the_logistic_network_to_the_last_digit(model):
+    """Margins of 63, a loss of 3e-28: probabilities of the label have rounded to 1 long ago."""
+    both = ([0, 1, 0, 1], "softmax"), ([1, -1, 1, -1], "logistic")
+    tasks = [mf.FiniteTask(features=("c", "v"), atoms=ATOMS, labels=labels, loss=loss) for labels, loss in both]
+    method = mf.GradientDescent(0.3, 300, save_every=300, normalised=True)
+    one, other = (mf.train(task, mf.Transformer(4, seed=1), method, model=model).dataset for task in tasks)
+    assert other.margin[-1].min() > 60
+    np.testing.assert_allclose(one.margin[-1], other.margin[-1], rtol=1e-9)
+    np.testing.assert_allclose(one.loss, other.loss, rtol=1e-9)
+
+
+@pytest.mark.parametrize(("model", "width"), [("gram", 4), ("full", 4), ("symmetric", math.inf)])
+def test_normalised_steps_go_on_where_the_square_of_the_gradient_is_zero(model, width):
+    """Losses of e⁻⁴⁰⁰: a gradient of 10⁻¹⁷⁴ still has a direction."""
+    listed = mf.FiniteTask(features=("c", "v"), atoms=ATOMS, labels=[1, -1, 1, -1])
+    method = mf.GradientDescent(1.0, 600, save_every=200, normalised=True)
+    task = mf.Mixture(1) if model == "symmetric" else listed
+    margin = mf.train(task, mf.Transformer(width, seed=1), method, model=model).dataset.margin.values
+    assert margin[-1].min() > 400
+    np.testing.assert_allclose(margin[3] - margin[2], margin[2] - margin[1], rtol=0.1)

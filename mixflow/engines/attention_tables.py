@@ -17,12 +17,17 @@ UNROLL = (
 
 
 class Tables:
-    """The kernel of one finite task; `ask` (n, T) and `share` (n,) say how queries are pooled (`readout.asking`)."""
+    """The kernel of one finite task; `ask` (n, T) and `share` (n,) say how queries are pooled (`readout.asking`).
 
-    def __init__(self, task, ask, share):
+    fine   whether g keeps its digits where one key has nearly all of the attention, which the length of a step depends on if
+           that is the gradient's; T times the sums, so not in a large task
+    """
+
+    def __init__(self, task, ask, share, fine=False):
         self.feature, self.coefficient = task.token_feature, task.token_coefficient
         self.features = len(task.features)
         self.rows = Rows(task.count, ask, share)
+        self.fine = fine and not self.rows.large
 
     def exponentials(self, stage, A):
         """E (T, T, lanes) from scores between features A (F, F, lanes), and 1/Z (m, T, lanes)."""
@@ -45,8 +50,8 @@ class Tables:
         uE = stage(lambda w, E: (c[:, None] * w[f])[:, None] * E, w, E)
         return uE, stage(lambda uE, inverse_Z: self.rows.sum_keys(uE) * inverse_Z, uE, inverse_Z)
 
-    def pull_back(self, stage, E, read, R):
-        """∂loss/∂w (F, lanes) of each value vector and g = ∂loss/∂A (F, F, lanes).
+    def pull_back(self, stage, E, inverse_Z, w, read, R):
+        """∂loss/∂w (F, lanes) of each value vector w and g = ∂loss/∂A (F, F, lanes).
 
         read  (u E, O) of each value vector;  R  its ∂loss/∂O divided by Z, (m, T, lanes)
         """
@@ -65,7 +70,24 @@ class Tables:
             RO = RO_each if RO is None else RO + RO_each
         else:
             g_S = stage(lambda E, uEMR, RO: cc * (uEMR - E * rows.sum_atoms(RO)), E, uEMR, RO)
+        if self.fine:
+            g_S = cc * sum(self._finely(stage, E, inverse_Z, *each) for each in zip(w, R, strict=True))
         return g_w, stage(lambda X: transpose(self.fold(transpose(self.fold(X)))), g_S)
+
+    def _finely(self, stage, E, inverse_Z, w, R):
+        """Σ_a M[a,k] R_aq E_kq (u_k − O_aq) (T, T, lanes) by u_k − O_aq = Σ_j M[a,j] E_jq (u_k − u_j) / Z_aq: nothing cancels."""
+        jnp, f, c, rows = jax().numpy, self.feature, self.coefficient, self.rows
+        counts = rows.M[rows.atom][..., None]  # (m, T, k, 1)
+        u = stage(lambda w: c[:, None] * w[f], w)  # stored: the difference of two roundings of one product is not 0
+
+        def of_key(k):
+            def above(E, inverse_Z, u, R):
+                difference = rows.sum_keys((u[k] - u)[:, None] * E) * inverse_Z
+                return E[k] * jnp.sum(counts[:, :, k] * R * difference, axis=0)
+
+            return stage(above, E, inverse_Z, u, R)
+
+        return jnp.stack([of_key(k) for k in range(len(f))])
 
     @property
     def _signs(self):

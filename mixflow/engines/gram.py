@@ -18,7 +18,7 @@ from .gram_families import Attention, Values
 from .gram_field import gram_field
 from .gram_own import own_gradient
 from .gram_rule import Rule, gram_of
-from .gram_update import Algebra, inverse_length
+from .gram_update import Algebra, enlarged, inverse_length, largest
 from .lanes import LANES, mirrors, product, stages, transpose
 from .minibatch import Minibatches
 from .series import resumed, series
@@ -51,9 +51,9 @@ class Gram(Engine):
         # head[c, a]: to which head a value vector belongs
         self.head = np.arange(H).repeat(r).reshape(self.attentions, self.vectors).T
         self.orthonormal = np.array_equal(self.population.gram, np.eye(len(self.population.gram)))
-        self.kernel = Tables(self.population, *asking(network, self.population))
         self.batches = Minibatches(self.population.probabilities, method.inner)
         self.rule = Rule(besides(method))
+        self.kernel = Tables(self.population, *asking(network, self.population), fine=self.rule.normalises)
         self.values = None if network.value_neurons is None else Values(self.vectors)
 
     @classmethod
@@ -173,6 +173,11 @@ class Gram(Engine):
         g_w, g, g_others = self.gradient(stage, state, parameters, weight)
         rate_w, rate_A = parameters["rate_w"], parameters["rate_A"]
         if self.rule.normalises:
+            size = largest(
+                [(parameters["moves_w"], [*g_w, *g_others.values()]), (parameters["moves_A"], [g])], self.lanes
+            )
+            g_w, g = [enlarged(each, size) for each in g_w], enlarged(g, size)
+            g_others = {name: enlarged(x, size) for name, x in g_others.items()}
             scale = inverse_length(self._squared_length(state, parameters, g_w, g, g_others, algebra))
             rate_w, rate_A = scale * rate_w, scale * rate_A
         new = {}
@@ -240,7 +245,7 @@ class Gram(Engine):
             R = [stage(share, each, d, inverse_Z) for each, d in zip(z, dz, strict=True)]
         else:
             R = [stage(lambda d, inverse_Z: d[rows.atom] * (rows.weight * inverse_Z), d, inverse_Z) for d in dz]
-        g_w, g = kernel.pull_back(stage, E, read, R)
+        g_w, g = kernel.pull_back(stage, E, inverse_Z, state["w"], read, R)
         return self._tied(g_w), g, g_others
 
     def _neurons(self, stage, O, state, parameters, weight):

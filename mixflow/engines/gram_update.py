@@ -9,6 +9,7 @@ B ← B (c I − X), X with its rate in it, is exactly (docs/mathematics.md §3,
 S and X are dictionaries of blocks: S has those with i ≤ j, X those that are not zero. A block of X may be stored transposed.
 """
 
+import functools
 from collections.abc import Callable
 from typing import NamedTuple
 
@@ -171,3 +172,23 @@ def inverse_length(square):
     """1/√square; 0 where there is nothing to divide."""
     jnp = jax().numpy
     return jnp.where(square > 0, 1 / jnp.sqrt(jnp.where(square > 0, square, 1.0)), 0.0)
+
+
+def largest(slopes, lanes):
+    """(lanes,) the largest entry of the slopes of each run, of those that move: [(moves (…, lanes), arrays (…, lanes))].
+
+    Divided by it, slopes of any size have squares: those of 10⁻¹⁶⁰ would vanish.
+    """
+    jnp = jax().numpy
+
+    def by_run(x):
+        return jnp.max(jnp.abs(x).reshape(-1, lanes), axis=0)
+
+    each = [jnp.where(moves[:lanes] > 0, by_run(x), 0.0) for moves, arrays in slopes for x in arrays]
+    size = functools.reduce(jnp.maximum, each)
+    return jnp.where(size > 0, size, 1.0)
+
+
+def enlarged(slope, size):
+    """A slope (…, lanes), of several attentions side by side, over the `largest` of its run."""
+    return slope / jax().numpy.tile(size, slope.shape[-1] // len(size))

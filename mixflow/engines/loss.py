@@ -12,10 +12,14 @@ from .lanes import EXP_RANGE, exp, logistic
 
 def cost(kind, labels, answer, xp=np):
     """(..., n) the loss of every atom: log(1 + e^{-yF}), e^{-yF}, −yF, (F − y)²/2, or −log softmax(answer)[y]."""
-    if kind == "softmax":
-        top = answer.max(axis=-2, keepdims=True)
-        log_sum = xp.log(xp.sum(xp.exp(answer - top), axis=-2)) + top[..., 0, :]
-        return log_sum - xp.sum(answer * chosen(labels, answer.shape[-2]), axis=-2)
+    if (
+        kind == "softmax"
+    ):  # log Σ_c e^{d_c} with d = answer − answer[y], whose own entry is 0: small losses have all their digits
+        mine = chosen(labels, answer.shape[-2])
+        d = answer - xp.sum(answer * mine, axis=-2, keepdims=True)
+        top = xp.maximum(d.max(axis=-2), 0.0)
+        others = xp.sum(xp.where(mine, 0.0, xp.exp(d - top[..., None, :])), axis=-2)
+        return top + xp.log1p(others + xp.expm1(-top))
     if kind == "squared":
         return (answer - labels) ** 2 / 2
     if kind == "linear":
@@ -47,7 +51,9 @@ def slope(kind, labels, answer):
     jnp = jax().numpy
     if kind == "softmax":
         E = exp(jnp.maximum(answer - jnp.max(answer, axis=-2, keepdims=True), -EXP_RANGE))
-        return E / jnp.sum(E, axis=-2, keepdims=True) - chosen(labels, answer.shape[-2])
+        mine = chosen(labels, answer.shape[-2])  # E_y/ΣE − 1 is −(the others)/ΣE, which cancels nothing
+        others = jnp.sum(jnp.where(mine, 0.0, E), axis=-2, keepdims=True)
+        return jnp.where(mine, -others, E) / jnp.sum(E, axis=-2, keepdims=True)
     if kind == "squared":
         return answer - labels
     if kind == "linear":

@@ -13,7 +13,7 @@ from . import loss as losses
 from .base import Engine, besides, remembered
 from .gram_families import Attention, Values
 from .gram_rule import Rule
-from .gram_update import Algebra, inverse_length
+from .gram_update import Algebra, enlarged, inverse_length, largest
 from .lanes import LANES, exp, mirrors, product, stages, transpose
 from .orbits import QUERIES, Orbits, halves, one_class
 from .series import series
@@ -191,6 +191,9 @@ class Symmetric(Engine):
         g, algebra = self.gradient(state, parameters), Algebra(product, transpose, stage, mirrors(self.lanes))
         rate_w, rate_A = parameters["rate_w"][: self.lanes], parameters["rate_A"]
         if self.rule.normalises:
+            moves = {True: parameters["moves_A"], False: parameters["moves_w"]}
+            size = largest([(moves[name == "A"], [x]) for name, x in g.items()], self.lanes)
+            g = {name: enlarged(x, size) for name, x in g.items()}
             scale = inverse_length(self._squared_length(state, parameters, g, algebra))
             rate_w, rate_A = scale * rate_w, jax().numpy.tile(scale, 2 * self.orbits.attentions) * rate_A
         h = {name: (rate_A if name == "A" else rate_w) * slope for name, slope in g.items()}

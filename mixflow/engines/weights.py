@@ -14,7 +14,7 @@ from ..networks.given import given
 from ..networks.own import seen
 from . import loss as losses
 from .base import Engine, besides, listed
-from .gram_update import inverse_length
+from .gram_update import inverse_length, largest
 from .minibatch import Minibatches
 from .optax_rules import transformation
 from .series import judged, series
@@ -247,6 +247,8 @@ def weights_after(engine, network, run):
 def _unit(gradient, rates):
     """The gradient divided by the length of what of it is trained; 0 where that is 0."""
     J = jax()
+    size = largest([(J.numpy.reshape(rates[name], 1), J.tree.leaves(g)) for name, g in gradient.items()], 1)
+    gradient = J.tree.map(lambda g: g / size[0], gradient)
     squares = [
         J.numpy.where(rates[name] > 0, sum(J.numpy.sum(x**2) for x in J.tree.leaves(g)), 0.0)
         for name, g in gradient.items()

@@ -8,7 +8,7 @@ W_Q (a, m, d), without W_Q where it is W_K, or W_KQ (a, d, d); bias (H, r); and 
 import numpy as np
 
 from ..jaxed import jax
-from ..tasks.positions import attend, padded_tokens
+from ..tasks.positions import attend, attend_finely, padded_tokens
 from .initial import draw_weights, embedding, neuron_signs, others, products
 from .readout import ReadOut
 
@@ -64,7 +64,7 @@ def answer(network, weights, task):
     """
     jnp, readout = jax().numpy, ReadOut.of(network, task)
     seen = observe(network, weights, task)
-    O, share = read(network, task, seen["w"], seen["A"])
+    O, share = read(network, task, seen["w"], seen["A"], attend_finely)
     bias = weights["bias"][..., None]
     if readout.before:
         on = jnp.sum(share * readout.act(bias[..., None] + O, jnp), axis=-1)
@@ -73,7 +73,7 @@ def answer(network, weights, task):
     return readout.answer(on, weights.get("read_out"), weights.get("offset", 0.0))
 
 
-def read(network, task, w, A):
+def read(network, task, w, A, attend=attend):
     """What each asking token reads, O (H, r, n, queries), and its share in the pooled sum (n, queries)."""
     jnp = jax().numpy
     f, s, present = padded_tokens(task)
