@@ -7,7 +7,6 @@ import numpy as np
 
 from ..jaxed import jax
 from ..tasks.means import averages
-from ..tasks.mixture import Mixture
 from ..tasks.symmetry import KINDS, MATRICES, OF_ATTENTION, SECTORS, atom_types, binomial, expand
 from . import loss as losses
 from .base import Engine, besides, remembered
@@ -76,11 +75,6 @@ class Symmetric(Engine):
     def attention(self):
         """The family of W_K and W_Q, None where scores are trained directly."""
         return Attention.of(self.network, one_class(), 2 * self.lanes)
-
-    @cached_property
-    def population(self):
-        """A mixture that can be listed and has the symmetry of this one: what infinite width does shows on it."""
-        return Mixture(min(self.task.classes, 3), loss=self.task.loss).population()
 
     @cached_property
     def rule(self):

@@ -1,13 +1,20 @@
 """What infinite width does to a network where it is not the ordinary mean-field limit: frozen, random or trapped (§13)."""
 
+from dataclasses import replace
+
 import numpy as np
 
 
 def limit(network, task=None):
     """A sentence on what becomes of a Transformer at infinite width, with what to do instead; None where nothing is special.
 
-    task   a FiniteTask, whose symmetry may trap the network; not looked at if not given
+    task   whose symmetry may trap the network; not looked at if not given
+
+    At any width, a network none of whose neurons is on at the start is told too.
     """
+    if dead(network):
+        fix = "raise bias, or set value_scale"
+        return f"with w = 0 and b = {network.bias:g} no neuron is on at the start, and descent stays there; {fix}."
     if not network.mean_field:
         return None
     if network.scaled_scores and network.standard and network.attention == "product":
@@ -16,7 +23,28 @@ def limit(network, task=None):
         return "at infinite width these scores start random and are never trained: their rate vanishes like 1/width; set a width."
     if network.scaled_scores:
         return "at infinite width scores divided by √width vanish and attention stays uniform; use initialisation='standard'."
-    return None if task is None else _trapped(network, task)
+    return None if task is None else _trapped(network, _listed(task))
+
+
+def _listed(task):
+    """The atoms of a task; of a uniform mixture of many classes those of three, which have its symmetry."""
+    uniform = getattr(task, "classes", 0) > 3 and task.priors is None and task.gram is None
+    return (replace(task, classes=3) if uniform else task).population()
+
+
+def dead(network):
+    """Whether every neuron starts at or below z = 0 with w = 0: its ReLU passes nothing back, and nothing ever moves it.
+
+    >>> import mixflow as mf
+    >>> [dead(mf.Transformer(bias=b, value_scale=s)) for b, s in ((0.5, 0.0), (0.0, 0.0), (0.0, 0.1))]
+    [False, True, False]
+    """
+    product = network.value_neurons is not None and network.mean_field
+    return (
+        network.activation == "relu"
+        and network.bias <= 0
+        and (product or not (network.value_scale or network.standard))
+    )
 
 
 def _trapped(network, task):

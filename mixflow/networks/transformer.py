@@ -112,7 +112,7 @@ class Transformer(Spec, section="transformer", kind="transformer"):
                 f"value_scale = {self.value_scale:g} with initialisation='standard', which draws w from N(0, 1/d): leave "
                 "out value_scale."
             )
-        if self.values > 1 and not self.value_scale and not self.standard:
+        if self.values > 1 and not self.value_scale and not self.standard and not self.value_neurons:
             yield (
                 f"values = {self.values} with value_scale = 0: neurons that start alike stay alike; set value_scale, for "
                 "example 0.1."

@@ -69,7 +69,7 @@ def together(task, networks, method, model="gram"):
     """
     with unannounced():
         data = train_batch(task, networks, method, model=model)
-    known = None if hasattr(task, "tokens") else task.population()
+    known = None if hasattr(task, "tokens") else task
     told = [(network.limit(known) or "").partition(";")[0] for network in networks]
     each = [data.isel(run=i) for i in range(len(networks))]
     return [(one.sel(time=slice(None, HELD)) if limit else one, limit) for one, limit in zip(each, told, strict=True)]
