@@ -10,5 +10,9 @@ if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
 
 from .cli import main
 
+for stream in (sys.stdout, sys.stderr):
+    if hasattr(stream, "reconfigure"):  # a terminal or a pipe that has no ω gets \u03c9, not an end in the middle
+        stream.reconfigure(errors="backslashreplace")
+
 if __name__ == "__main__":
     sys.exit(main())

@@ -105,9 +105,9 @@ def _process():
 def float64():
     """Inside, this thread's JAX computes in float64 and keeps what it compiles in mixflow's cache; others see no change.
 
-    Settings that would change results or forbid what we do (promotion, NaN checks, transfer guards, jit switched off) have
-    JAX's defaults inside. A user who has a compilation cache keeps it, for our programs too. May be nested. Where JAX is
-    not loaded yet, it is only when it is used.
+    Settings that would change results or forbid what we do (promotion, NaN checks, transfer guards, jit switched off, how
+    random numbers are made) have JAX's defaults inside. A user who has a compilation cache keeps it, for our programs too. May
+    be nested. Where JAX is not loaded yet, it is only when it is used.
     """
     if getattr(_thread, "doors", 0):
         _thread.doors += 1
@@ -136,6 +136,8 @@ def _settle(J, stack):
         (J.debug_infs, False),
         (J.transfer_guard, "allow"),
         (J.disable_jit, False),
+        (J.default_prng_impl, "threefry2x32"),
+        (J.threefry_partitionable, True),
     ):
         stack.enter_context(setting(value))
     _own_cache(J, stack)

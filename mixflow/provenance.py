@@ -29,11 +29,16 @@ def provenance() -> dict[str, str]:
     return {
         "versions": json.dumps(versions()),
         "commit": _commit(),
-        "command": shlex.join([pathlib.Path(sys.argv[0]).name or "python", *sys.argv[1:]]),
+        "command": _text(shlex.join([pathlib.Path(sys.argv[0]).name or "python", *sys.argv[1:]])),
         "hardware": json.dumps(_hardware()),
         "precision": "float64",
         "compiler_options": json.dumps(compiler_options()),
     }
+
+
+def _text(words):
+    """Words of the command line as a file can hold them: bytes that are no text are written out."""
+    return words.encode(errors="backslashreplace").decode()
 
 
 def versions() -> dict[str, str]:

@@ -279,7 +279,7 @@ def read(given: Table | str | os.PathLike) -> tuple[Any, Any, Any]:
 def tables(given: Table | str | os.PathLike) -> Table:
     """The dictionary of tables itself: task, transformer, method, and "model" and "name" if they are given."""
     if not isinstance(given, dict):
-        given = _parsed(regular(given))
+        given = parsed(given)
     known = ("name", "model", *SECTIONS)
     for key in given:
         if key in ("grid", "list", "random", "seeds", "output"):
@@ -289,13 +289,16 @@ def tables(given: Table | str | os.PathLike) -> Table:
     return given
 
 
-def _parsed(path):
+def parsed(path: str | os.PathLike) -> Table:
+    """The tables in the TOML or JSON file at a path; SpecError or StoreError, in one sentence, for anything else."""
+    path = regular(path)
     try:
-        content = path.read_bytes()[: SIZE_LIMIT + 1]
+        with open(path, "rb") as file:
+            content = file.read(SIZE_LIMIT + 1)
     except OSError as error:
         raise StoreError(f"cannot read {said(path)}: {error.strerror}; give the path of a TOML file.") from None
     if len(content) > SIZE_LIMIT:
-        raise SpecError(f"{said(path)} has more than {SIZE_LIMIT} bytes: it describes no run.")
+        raise SpecError(f"{said(path)} has more than {SIZE_LIMIT} bytes: it describes no run and no sweep.")
     form = "JSON" if path.suffix == ".json" else "TOML"
     try:
         given = (json.loads if form == "JSON" else tomllib.loads)(content.decode())

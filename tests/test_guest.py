@@ -158,6 +158,7 @@ for name, network, how in (
     ("symmetric", mf.Transformer(), method),
     ("adam", mf.Transformer(width=4), mf.Optimizer(kind="adam", steps=50)),
     ("flow", mf.Transformer(), mf.GradientFlow(until=20.0)),
+    ("standard", mf.Vanilla(seed=1), mf.GradientDescent(steps=5)),
 ):
     run = mf.train(task, network, how)
     assert precision() == usual, name
@@ -179,7 +180,8 @@ def undisturbed(tmp_path_factory):
         'jax.config.update("jax_enable_x64", False); jax.config.update("jax_numpy_rank_promotion", "raise"); '
         'jax.config.update("jax_numpy_dtype_promotion", "strict")',
         'jax.config.update("jax_enable_x64", True); jax.config.update("jax_debug_nans", True); '
-        'jax.config.update("jax_transfer_guard", "disallow_explicit")',
+        'jax.config.update("jax_transfer_guard", "disallow_explicit"); jax.config.update("jax_default_prng_impl", "rbg"); '
+        'jax.config.update("jax_threefry_partitionable", False)',
     ],
 )
 def test_the_users_settings_change_no_digit(settings, undisturbed, tmp_path):

@@ -35,7 +35,8 @@ def descent(engine, network, rate=0.1):
     states, steps = [engine.start(network)] * engine.lanes, 1
 
     def run(steps):
-        descend(engine, states, parameters, steps, save_every=steps)
+        if descend(engine, states, parameters, steps, save_every=steps).interrupted:
+            raise KeyboardInterrupt
 
     run(1)
     while steps < MOST and best({"run": partial(run, steps)}, 0.0)["run"] < LEAST:

@@ -4,13 +4,12 @@ import hashlib
 import json
 import math
 import pathlib
-import tomllib
 from functools import cached_property
 
 from ..checks import listed, nearest, one_of, real, shown, whole, word
 from ..engines import MODELS
 from ..errors import SpecError
-from ..spec import SECTIONS, build, complete, filled, leaves, plain
+from ..spec import SECTIONS, build, complete, filled, leaves, parsed, plain
 from .axes import check_axes, read_axes
 
 MOST_POINTS = 10**9  # of all axes together
@@ -63,13 +62,7 @@ class Sweep:
     @classmethod
     def read(cls, path):
         """The sweep described by a TOML file."""
-        path = pathlib.Path(path)
-        try:
-            return cls(tomllib.loads(path.read_text(encoding="utf-8")))
-        except OSError as error:
-            raise SpecError(f"cannot read the sweep {path}: {error.strerror}; give the path of a TOML file.") from None
-        except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-            raise SpecError(f"{path} is not valid TOML: {error}.") from None
+        return cls(parsed(path))
 
     @classmethod
     def of(cls, description):

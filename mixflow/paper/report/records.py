@@ -75,13 +75,15 @@ def perform(folder, experiment: Experiment, settings, *, full, progress, **parts
     for name in ("figures", "series", "models", "records", "tables"):
         (folder / name).mkdir(parents=True, exist_ok=True)
     record = _header(experiment, settings, full)
-    began = clock.perf_counter()
+    began, computed = clock.perf_counter(), False
     try:
         with one_thread():
             results = experiment.run(settings, progress, **parts)
-        checks = experiment.verdict(results)
+        checks, computed = experiment.verdict(results), True
         record |= {"answer": true_minus(experiment.answer(results))} | _files(folder, experiment, results)
     except Exception as error:  # a broken engine must give a report that says so
+        if computed and isinstance(error, mf.StoreError):  # a full disk is no fault of the experiment's
+            raise
         kind = "".join(traceback.format_exception_only(error)).strip()
         said = str(error) if isinstance(error, mf.MixflowError) else kind
         checks = [unfinished(said)]

@@ -20,6 +20,7 @@ from .render import render, seconds
 from .side_by_side import processes, side_by_side, spread
 
 REPORT_VERSION = 2
+LONGEST = 2**26  # bytes of a report.json; a full one has two million
 
 
 def reproduce(folder="results", *, only=(), full=False, changed=None, workers=1, stream=None):
@@ -131,9 +132,15 @@ def write_report(folder, report):
 def read_report(path):
     """The report in a folder, or in its report.json, and the folder; a StoreError for what no `reproduce` has written."""
     path = pathlib.Path(path)
-    file = path / "report.json" if path.is_dir() else path
     try:
-        report = json.loads(file.read_text())
+        file = path / "report.json" if path.is_dir() else path
+        if file.exists() and not file.is_file():
+            raise OSError(0, "it is a device or a pipe")  # which would be waited for, or has no end
+        with open(file, "rb") as stream:
+            content = stream.read(LONGEST + 1)
+        if len(content) > LONGEST:
+            raise OSError(0, f"it has more than {LONGEST} bytes")
+        report = json.loads(content)
         version = report["mixflow_report"]
     except OSError as error:
         raise mf.StoreError(
