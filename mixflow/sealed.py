@@ -73,6 +73,19 @@ def read(path: Path) -> bytes:
     return unpack(sealed, path)
 
 
+def plain(path: Path, most: int) -> bytes:
+    """The content of a file without a seal, of at most so many bytes; raises StoreError for anything else, devices included."""
+    path = regular(path)
+    try:
+        with open(path, "rb") as file:
+            content = file.read(most + 1)
+    except OSError as error:
+        raise _unreadable(path, error) from None
+    if len(content) > most:
+        raise StoreError(f"{said(path)} has more than {most} bytes: expected fewer, as mixflow writes.")
+    return content
+
+
 def verify(path: Path) -> pathlib.Path:
     """The path of a sealed file whose hash is right, read piece by piece: for files that are opened lazily after it."""
     path = regular(path)
