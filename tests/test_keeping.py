@@ -12,6 +12,7 @@ from test_cli import call
 
 import mixflow as mf
 from mixflow import sealed
+from mixflow.proofs import file
 
 # Keeping takes a second here, so that another Ctrl-C meets it.
 SLOWLY = """import time, mixflow.runs.train as t
@@ -56,7 +57,10 @@ def test_a_second_ctrl_c_does_not_lose_what_is_being_kept(tmp_path, pause):
     assert int(mf.load(path).dataset.step[-1]) > 0
 
 
-def test_a_finished_run_that_cannot_be_written_is_kept_elsewhere(tmp_path, monkeypatch, capsys):
+@pytest.fixture
+def full(tmp_path, monkeypatch):
+    """A full disk for every file whose name has "gone" in it; the folder for temporary files."""
+
     def gone(path, content):
         if "gone" in str(path):
             raise mf.StoreError(
@@ -66,12 +70,38 @@ def test_a_finished_run_that_cannot_be_written_is_kept_elsewhere(tmp_path, monke
 
     write_whole = sealed.write_whole
     monkeypatch.setattr(sealed, "write_whole", gone)
+    monkeypatch.setattr(file, "write_whole", gone)
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-    code, _, err = call(capsys, "train", "--steps", "20", "--out", str(tmp_path / "gone.nc"))
+    return tmp_path
+
+
+def test_a_finished_run_that_cannot_be_written_is_kept_elsewhere(full, capsys):
+    code, _, err = call(capsys, "train", "--steps", "20", "--out", str(full / "gone.nc"))
     assert code == 2
-    (kept,) = tmp_path.iterdir()
+    (kept,) = full.iterdir()
     assert f"No space left on device; the run is kept as {kept} instead" in err
     assert int(mf.load(kept).dataset.step[-1]) == 20
+
+
+def test_so_are_a_proof_and_its_figure(full, capsys):
+    code, _, err = call(capsys, "prove", "--time", "1", "--out", str(full / "gone.json"))
+    assert code == 2
+    (kept,) = full.iterdir()
+    assert f"No space left on device; the proof is kept as {kept} instead" in err
+    assert mf.Proof.load(kept).end == 1
+    kept.unlink()
+    code, _, err = call(capsys, "prove", "--time", "1", "--figure", str(full / "gone.svg"))
+    assert code == 2
+    (kept,) = full.iterdir()
+    assert f"No space left on device; the figure is kept as {kept} instead" in err
+    assert "<svg" in kept.read_text()
+
+
+def test_where_nothing_can_be_kept_the_first_reason_is_told(full, monkeypatch, capsys):
+    monkeypatch.setattr(tempfile, "tempdir", str(full / "gone"))
+    code, _, err = call(capsys, "prove", "--time", "1", "--out", str(full / "gone.json"))
+    assert code == 2
+    assert f"cannot write {full / 'gone.json'}: No space left on device; nothing was written" in err
 
 
 def test_what_is_not_written_is_not_said_to_be_kept(capsys):

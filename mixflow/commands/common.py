@@ -48,8 +48,11 @@ def check_writable(path, suffixes=None):
         raise StoreError(f"cannot write {said(path)}: no permission in {said(folder)}; choose another place.")
 
 
-def keep(run, path):
-    """Save a run; where that fails after all, in the folder for temporary files, and a StoreError says where."""
+def keep(save, path, what, suffix):
+    """Call save(path) for `what`; where that fails after all, in the folder for temporary files, and a StoreError says where.
+
+    suffix  of the file there, ".nc" for example
+    """
     import os
     import secrets
     import tempfile
@@ -57,15 +60,15 @@ def keep(run, path):
     from ..errors import StoreError
 
     try:
-        run.save(path)
+        save(path)
     except StoreError as error:
-        instead = os.path.join(tempfile.gettempdir(), f"mixflow-{secrets.token_hex(4)}.nc")
         try:
-            run.save(instead)
-        except StoreError:
+            instead = os.path.join(tempfile.gettempdir(), f"mixflow-{secrets.token_hex(4)}{suffix}")
+            save(instead)
+        except OSError:  # a StoreError, or there is no such folder
             raise error from None
         why = str(error).partition(";")[0]
-        raise StoreError(f"{why}; the run is kept as {instead} instead, move it from there.") from None
+        raise StoreError(f"{why}; {what} is kept as {instead} instead, move it from there.") from None
 
 
 def show(run, as_json, provenance=False):

@@ -3,7 +3,7 @@
 import json
 import pathlib
 
-from .common import DONE, FAILED, JSON, check_writable
+from .common import DONE, FAILED, JSON, check_writable, keep
 
 SUMMARY = "Prove that a run learns: enclosures of the gradient flow that hold by theorem; or check such a proof."
 EXAMPLE = "mixflow prove --classes 3 --loss 0.1 --out proof.json && mixflow prove --check proof.json"
@@ -105,14 +105,18 @@ def run(options):
         proof = prove(*about, method, until=until, distance=options.distance, **common)
     bar.close()
     if options.out:
-        proof.save(options.out)
+        keep(proof.save, options.out, "the proof", ".json")
     if options.figure:
-        from ..plot import plot_tube, save
-
-        path = pathlib.Path(options.figure)
-        save(plot_tube(proof), path.with_suffix(""), kinds=(path.suffix[1:],))
+        _draw(proof, options.figure)
     print(json.dumps(proof.facts(), allow_nan=False) if options.json else proof.statement())
     return DONE
+
+
+def _draw(proof, path):
+    from ..plot import plot_tube, save
+
+    figure, kind = plot_tube(proof), pathlib.Path(path).suffix
+    keep(lambda place: save(figure, pathlib.Path(place).with_suffix(""), kinds=(kind[1:],)), path, "the figure", kind)
 
 
 def _check(options):

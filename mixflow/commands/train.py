@@ -62,7 +62,7 @@ def run(options):
         except (DivergedError, Interrupted) as stopped:
             work_begins()
             if options.out and stopped.run is not None:
-                keep(stopped.run, options.out)
+                keep(stopped.run.save, options.out, "the run", ".nc")
                 say(f"kept {options.out}")
             elif not options.out:
                 stopped.args = (
@@ -71,7 +71,7 @@ def run(options):
             raise
         work_begins()  # what is written now is written whole
         if options.out:
-            keep(run, options.out)
+            keep(run.save, options.out, "the run", ".nc")
     if options.plot:
         _plot(run, options.plot)
     show(run, options.json)
