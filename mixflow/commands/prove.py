@@ -132,11 +132,8 @@ def _check(options):
     bar.close()
     seconds = time.perf_counter() - began
     if options.json:
-        print(
-            json.dumps(
-                {"accepted": reason is None, "reason": reason, "seconds": seconds, **proof.facts()}, allow_nan=False
-            )
-        )
+        facts = {} if reason else proof.facts()  # what is not proven is no fact
+        print(json.dumps({"accepted": reason is None, "reason": reason, "seconds": seconds, **facts}, allow_nan=False))
     else:
         print(
             f"refused: {reason}."

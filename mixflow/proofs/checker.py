@@ -12,8 +12,7 @@ So ℓ + μ|x|²/2 is convex on each ball of the tube, |x − x̂|' ≤ μ|x −
 only w or only the attention: then all this is about the coordinates that move, for all others within a fixed radius s of x̂;
 δ gains s |∂∇ℓ/∂x|, and μ = 0 for w, in which z is affine. A stage that ends between a and b hands over at b, with what x̂ moves
 from a to b added to the radius; so times after it are up to b − a late. A proof has one form: radii agree with 5. to 1e-13, and
-μ is at most three times what 4. asks for.
-"""
+μ is at most three times what 4. asks for."""
 
 import hashlib
 import json
@@ -40,8 +39,7 @@ def demand(condition, reason):
 class Network:
     """ℓ(x) and its derivatives. x = (√(2K) w, √2 K₁, √2 Q₁, √(2K−2) K₂, √(2K−2) Q₂): w over (c, v), 4×2 matrices by rows.
     Scores e of key and query (c or v, each): (A₁ + (K−1)A₂)/K for one class, (A₁ − A₂)/K for two, with A = KᵀQ. A sample
-    holds c_1, s_1 v_1, …, s_K v_K, its label is s_1. Head − is head + with v → −v: its z is head +'s on the negated signs.
-    """
+    holds c_1, s_1 v_1, …, s_K v_K, its label is s_1. Head − is head + with v → −v: its z is head +'s on the negated signs."""
 
     def __init__(self, K, bias):
         self.K, self.bias, self.scale = K, bias, 1 / arb(2 * K).sqrt()
@@ -68,9 +66,8 @@ class Network:
         for query in tokens:
             met = [(4 * (k[1] != query[1]) + 2 * k[0] + query[0], k[2] * query[2]) for k in tokens]
             weights = [up_down[sign][place] for place, sign in met]
-            whole = 1 / sum(weights[1:], weights[0])
-            a = [weight * whole for weight in weights]
-            v = [w[kind] * sign for kind, _, sign in tokens]
+            whole = self.inverse(sum(weights[1:], weights[0]))
+            a, v = [weight * whole for weight in weights], [w[kind] * sign for kind, _, sign in tokens]
             mean = sum((p * q for p, q in zip(a, v)), zero)
             z, by_score, by_both = z + mean, [zero] * 10, [zero] * 10  # Σ a ∂s, and Σ a ∂v + Σ a (v − mean) ∂s
             for p, q, (place, sign), (kind, _, s) in zip(a, v, met, tokens):
@@ -87,10 +84,14 @@ class Network:
                 bend[i][j] -= by_score[i] * by_both[j] + by_both[i] * by_score[j]
         return z / L + self.bias, [p / L for p in slope], [[p / L for p in row] for row in bend]
 
+    def inverse(self, y):
+        demand((y[0] if isinstance(y, arb_series) else y) > 0, "a number is too uncertain to divide by it")
+        return 1 / y
+
     def pulls(self, neurons, gates):
         """∂ℓ/∂z of each neuron, and p σ(m) σ(−m) and ∂m/∂(w, e) of each sample."""
         pairs = [(neurons[n], gates[n], neurons[n + self.K], gates[n + self.K]) for n in range(self.K)]
-        fall = [1 / (1 + (i[0] * on - j[0] * other).exp()) for i, on, j, other in pairs]
+        fall = [self.inverse(1 + (i[0] * on - j[0] * other).exp()) for i, on, j, other in pairs]
         slopes = [[a * on - b * other for a, b in zip(i[1], j[1])] for i, on, j, other in pairs]
         r = [f * p for f, p in zip(fall, self.probability)]
         by_z = [q * s * g for q, s, g in zip(r + r, [-1] * self.K + [1] * self.K, gates)]
@@ -274,11 +275,10 @@ def check(proof, report):
         needed, radius, held = (held + parts[0], radius + parts[1]), arb(stage["first_radius"]), arb(stage["held"])
         for given, need in zip((radius, held), needed):
             demand(need <= given <= 2 * need + 1e-13, "the start is not in the first ball")
-        for k in range(n):
-            cell = Cell(proof, stage, k)
+        for k, cell in enumerate((Cell(proof, stage, k) for k in range(n)), 1):
             found.append(cell.check(network, radius))
             radius = cell.radius
-            report(k + 1, n)
+            report(k, n)
         cells += zip(stage["cells"]["begin"], stage["cells"]["end"])
         end, last, (low, high) = stage["end"], stage is stages[-1], stage["time"] or (begin, cells[-1][1])
         if "duration" in end:
