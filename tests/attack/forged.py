@@ -1,4 +1,4 @@
-"""Attackers with a right checksum: whole files that somebody else wrote, read by `mf.load`, `mf.open_sweep` and `verify`."""
+"""Attackers with a right checksum: whole files of somebody else, for `mf.load`, `open_sweep`, `verify` and `prove --check`."""
 
 import contextlib
 import copy
@@ -21,6 +21,7 @@ from mixflow.paper.report.records import perform
 from mixflow.paper.report.reproduce import _report, write_report
 from mixflow.paper.report.verify import verify
 from mixflow.paper.report.words import comparison
+from mixflow.proofs import file as proofs
 from mixflow.summary import summary, table
 from mixflow.sweeping.manifest import Manifest
 from mixflow.sweeping.plan import Plan
@@ -240,6 +241,30 @@ def report(data, folder, text, each, answer):
     return verdict
 
 
+# proofs --------------------------------------------------------------------------------------------------------------
+
+
+def proof(data, path, texts, answer):
+    """A proof with entries replaced, under a right checksum, through all that `mixflow prove --check` does."""
+    content = json.loads(data.draw(st.sampled_from(texts)))
+    for _ in range(data.draw(st.integers(1, 2))):
+        content = _altered(data, content)
+    path.write_text(json.dumps({**content, "checksum": proofs.seal(content)}))
+    verdict, found = answer(lambda: mf.Proof.load(path))
+    if found is not None:
+        reason = answer(lambda: proofs.verdict(path))[1]
+        assert found.statement()
+        assert reason or json.dumps(found.facts(), allow_nan=False)
+    return verdict
+
+
+def small_proofs():
+    """The files of a proof in one stage and of one in three."""
+    ends = {"neurons": mf.Until("easy_margin", 0.02), "attention": 0.1, "converge": 0.1}
+    asked = {"until": 1.0}, {"method": mf.ThreeStage(mf.GradientFlow(), **ends)}
+    return [json.dumps(proofs.contents(mf.prove(mf.Mixture(2), mf.Transformer(omega=0.3), **each))) for each in asked]
+
+
 def everyone(folder, answer):
     """{name: attacker of one argument}, with what they need in `folder`."""
     plain, many = mf.GradientDescent(0.1, 10), [mf.Transformer(width=4, seed=seed) for seed in (0, 1)]
@@ -255,4 +280,5 @@ def everyone(folder, answer):
         "sweep": functools.partial(sweep, answer=answer),
         "sweep folder": functools.partial(sweep_folder, folder=folder / "sweep", content=batches, answer=answer),
         "report": functools.partial(report, folder=folder / "report", text=text, each=each, answer=answer),
+        "forged proof": functools.partial(proof, path=folder / "proof.json", texts=small_proofs(), answer=answer),
     }

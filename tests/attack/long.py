@@ -42,6 +42,7 @@ ATTACKS = {
     "sweep": (5_000, "descriptions of sweeps", "planned, or one sentence"),
     "sweep folder": (1_000, "a sweep's file that somebody else wrote", "read through, or refused"),
     "report": (1_000, "a report that somebody else wrote", "verified or refused, never believed"),
+    "forged proof": (2_000, "a proof that somebody else wrote, right checksum and all", "a verdict, or one sentence"),
     "page request": (5_000, "requests with the token and without", "nobody inside without it"),
     "page message": (
         20_000,

@@ -22,6 +22,7 @@ NAMES = (
     "sweep",
     "sweep folder",
     "report",
+    "forged proof",
     "kill",
     "Ctrl-C",
 )
