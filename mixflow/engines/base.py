@@ -150,6 +150,10 @@ class Engine(ABC):
         """Why the end of a dataset that was measured by this engine is not to be trusted, with the fix; None if it is."""
         return None
 
+    def cure(self, dataset: xarray.Dataset) -> str:
+        """What to do about a run that diverged after the end of this dataset."""
+        return "lower the learning rate"
+
     def at(self, dataset: xarray.Dataset, place: int) -> State:
         """The Gram state (`networks.initial.start`) at a save of a dataset that was measured by this engine."""
         return resumed(dataset, self.network, place)

@@ -14,12 +14,13 @@ from ..networks.readout import ReadOut, asking
 from . import loss as losses
 from .attention_tables import Tables
 from .base import Engine, besides, no_closure, remembered
+from .forward import scores
 from .gram_families import Attention, Values
 from .gram_field import gram_field
 from .gram_own import own_gradient
 from .gram_rule import Rule, gram_of
 from .gram_update import Algebra, enlarged, inverse_length, largest
-from .lanes import LANES, mirrors, product, stages, transpose
+from .lanes import EXP_RANGE, LANES, mirrors, product, stages, transpose
 from .minibatch import Minibatches
 from .series import resumed, series
 
@@ -176,8 +177,7 @@ class Gram(Engine):
             size = largest(
                 [(parameters["moves_w"], [*g_w, *g_others.values()]), (parameters["moves_A"], [g])], self.lanes
             )
-            g_w, g = [enlarged(each, size) for each in g_w], enlarged(g, size)
-            g_others = {name: enlarged(x, size) for name, x in g_others.items()}
+            g_w, g, g_others = jax().tree.map(lambda x: enlarged(x, size), (g_w, g, g_others))
             scale = inverse_length(self._squared_length(state, parameters, g_w, g, g_others, algebra))
             rate_w, rate_A = scale * rate_w, scale * rate_A
         new = {}
@@ -371,9 +371,8 @@ class Gram(Engine):
     def doubt(self, dataset):
         """Rounding has grown where the joint Gram matrix, a product of the weights with themselves, is below 0 somewhere.
 
-        A network narrower than its features has no weights in some directions. Rounding puts 1e-17 of them there, and long
-        normalised steps make them grow as they would real ones.
-        """
+        A network narrower than its features has no weights in some directions, but 1e-17 of rounding, which normalised steps
+        make grow as they would real ones."""
         end = dataset.isel(time=-1)
         if self.network.attention == "tied":
             S = end.A.values
@@ -389,6 +388,12 @@ class Gram(Engine):
             f"rounding has grown until the joint Gram matrix of the weights had an eigenvalue of {values.min():.2g} beside "
             f"{values.max():.2g}, where weights have none below 0: train with model='full', or a larger width."
         )
+
+    def cure(self, dataset):
+        """Scores that a table of exponentials for all atoms cannot hold are none of the learning rate's doing."""
+        most = np.abs(scores(self.population, dataset["A"].values[-1])).max()
+        fix = f"its scores reach {most:.0f} and tables hold them up to {EXP_RANGE:.0f}: train with model='full'"
+        return fix if most > EXP_RANGE / 2 else super().cure(dataset)
 
     def resume(self, dataset):
         """The state at the last save; at rest if the run that made it remembered nothing."""

@@ -186,7 +186,7 @@ def finished(engine, network, method, outcome, wall_time, past=None, start=(None
         reached, rate = int(run.dataset.step[-1]), method.inner.learning_rate
         raise DivergedError(
             f"{where} diverged at step {last.diverged} (t = {last.diverged * rate:g}) with learning_rate = {rate:g}; the history "
-            f"up to step {reached} is kept, lower the learning rate.",
+            f"up to step {reached} is kept, {engine.cure(run.dataset)}.",
             step=last.diverged,
             run=run,
         )
