@@ -101,6 +101,16 @@ def test_costs_and_margins_by_hand():
     np.testing.assert_allclose(right("logistic", y, F), [3, -3])
 
 
+@pytest.mark.parametrize(
+    ("logit", "loss", "wrong"),
+    [(60.0, 2 * math.exp(-60), 2 * math.exp(-60)), (-800.0, 800 + math.log(2), 1.0), (0.0, math.log(3), 2 / 3)],
+)
+def test_a_small_or_large_loss_of_softmax_has_its_digits(logit, loss, wrong):
+    answer = np.array([[logit], [0.0], [0.0]])
+    np.testing.assert_allclose(cost("softmax", np.array([0]), answer), [loss], rtol=1e-14)
+    assert np.asarray(slope("softmax", np.array([0]), answer))[0] == pytest.approx(-wrong, rel=1e-14)
+
+
 def test_margin_of_a_regression_says_whether_the_nearest_label_is_right():
     task = replace_task(mf.Mixture(1).population(), loss="squared", labels=[1.0, 2.0])
     np.testing.assert_allclose(right("squared", task.labels, np.array([1.4, 1.4])), [0.1, -0.1], atol=1e-15)
