@@ -38,6 +38,7 @@ DEFAULT_KIND = {"task": "mixture", "transformer": "transformer", "method": "desc
 # The rooms whose classes and functions are the kinds of a section. They lie below this one, so they are imported on first use.
 HOMES = {"task": "tasks", "transformer": "networks.specs", "method": "methods", "until": "methods"}
 SIZE_LIMIT = 10**7  # bytes of a file that describes a run
+DEEPEST = 16  # tables inside one another; each is built once for every one around it when a sweep is checked
 
 _KINDS = {section: {} for section in HOMES}
 
@@ -227,8 +228,9 @@ def complete(section: str, given: Any, moving: Table | None = None, where: str |
     moving, where = moving or {}, where or section
     kind, values = _opened(section, given.spec() if hasattr(type(given), "spec") else given, where)
     maker, known = kinds(section)[kind], fields(section, kind)
-    values = {key: plain(value) for key, value in values.items() if key not in getattr(maker, "recorded", ())}
+    values = {key: value for key, value in values.items() if key not in getattr(maker, "recorded", ())}
     _check_known(where, values, known)
+    values = {key: value if known[key].section else plain(value) for key, value in values.items()}
     for key, field in known.items():
         name = f"{where}.{key}"
         if field.section:
@@ -247,6 +249,11 @@ def complete(section: str, given: Any, moving: Table | None = None, where: str |
 
 def _opened(section, given, where):
     """(kind, a copy of the other fields) of a table."""
+    if where.count(".") > DEEPEST:
+        raise SpecError(
+            f"{where.split('.')[0]} holds tables inside one another more than {DEEPEST} deep, perhaps without an end: expected "
+            "a task of a task a few times."
+        )
     if given is not None and not isinstance(given, dict):
         raise SpecError(f"{where} = {shown(given)}: expected a {section}, or a table of its fields.")
     values = dict(given or {})

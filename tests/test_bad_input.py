@@ -2,11 +2,15 @@
 
 import itertools
 import math
+import time
 
 import numpy as np
 import pytest
 
 import mixflow as mf
+from mixflow.spec import read
+
+GRID = {"transformer.omega": [0.1, 0.2]}
 
 
 def finite(**changes):
@@ -226,3 +230,36 @@ def test_scores_that_tables_cannot_hold_are_none_of_the_learning_rates_doing():
     with pytest.raises(mf.DivergedError, match=r"its scores reach .*: train with model='full'"):
         mf.train(task, network, method)
     assert mf.train(task, network, method, model="full").dataset.loss[-1] < 0.6
+
+
+def nested(depth, **inner):
+    """Label noise on label noise, `depth` times, as a table."""
+    for _ in range(depth):
+        inner = {"kind": "label_noise", "probability": 0.1, "task": inner}
+    return inner
+
+
+@pytest.mark.parametrize("depth", [14, 300])
+@pytest.mark.parametrize(
+    "make", [lambda task: read({"task": task}), lambda task: mf.sweep({"task": task, "grid": GRID}, "x")]
+)
+def test_noise_on_noise_is_refused_before_it_is_built(make, depth, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    began = time.process_time()
+    with pytest.raises(mf.SpecError, match="more than 8192 atoms|more than 16 deep"):
+        make(nested(depth, classes=2))
+    assert time.process_time() - began < 5
+
+
+def test_noise_on_noise_has_an_end_in_python():
+    task = mf.Mixture()
+    with pytest.raises(mf.SpecError, match="each of 8192 atoms 2 labels, more than 8192 atoms: take a smaller task"):
+        for _ in range(18):
+            task = mf.variants.label_noise(task, probability=0.1)
+
+
+def test_tables_that_hold_one_another_are_no_sweep(tmp_path):
+    task = nested(1)
+    task["task"] = task
+    with pytest.raises(mf.SpecError, match="without an end"):
+        mf.sweep({"task": task, "grid": GRID}, tmp_path / "x")

@@ -1,5 +1,7 @@
 """Checks for what tasks are made of: lists of names, tokens and numbers, and matrices."""
 
+import math
+
 import numpy as np
 
 from ..checks import flag, listed, real, shown, word
@@ -18,10 +20,24 @@ def words(name, value):
 
 def token(name, value):
     """(feature, coefficient), or a SpecError."""
+    if _settled(value):
+        return value
     pair = listed(name, value, "a token (feature, coefficient), for example ('v1', -1)", most=16)
     if len(pair) != 2:
         raise SpecError(f"{name} = {shown(pair)}: expected a token (feature, coefficient), for example ('v1', -1).")
     return word(f"the feature of {name}", pair[0]), real(f"the coefficient of {shown(pair[0])} in {name}", pair[1])
+
+
+def _settled(value):
+    """Whether this is a token as it is kept: those of a task made from another one are, and there may be many."""
+    return (
+        type(value) is tuple
+        and len(value) == 2
+        and (type(value[0]), type(value[1])) == (str, float)
+        and value[0] != ""
+        and value[0].isprintable()
+        and math.isfinite(value[1])
+    )
 
 
 def atoms(name, value):
