@@ -114,6 +114,48 @@ def listed(name: str, value: Any, expected: str = "a list", *, most: int = LIST_
     return entries
 
 
+def array(name: str, value: Any, expected: str = "an array of numbers", *, ends: tuple[int, ...] = ()) -> Any:
+    """`value` as an array of float64, with the sizes `ends` of its last axes, or a SpecError."""
+    import numpy as np
+
+    if not (isinstance(value, np.ndarray) and value.dtype == float):  # most are: this is asked at every measurement
+        value = _floats(name, value, expected)
+    if len(ends) > value.ndim or value.shape[value.ndim - len(ends) :] != ends:
+        wanted = ", ".join(map(str, ("...", *ends)))
+        raise SpecError(f"{name} has shape {value.shape}: expected ({wanted}), {expected}.")
+    return value
+
+
+def _floats(name, value, expected):
+    import numpy as np
+
+    try:
+        if isinstance(value, (str, bytes, dict)) or (
+            isinstance(value, (list, tuple, range)) and len(value) > LIST_LIMIT
+        ):
+            raise TypeError
+        found = np.asarray(value)
+        if found.dtype.kind not in "biufO" or (found.dtype.kind == "O" and any(x is None for x in found.flat)):
+            raise TypeError
+        return found.astype(float)
+    except Exception:  # asking for an array is the caller's code, too: whatever it raises, it is none
+        raise SpecError(f"{name} = {shown(value)}: expected {expected}.") from None
+
+
+def function(name: str, value: Any, expected: str) -> Any:
+    """`value` if it can be called or is None, or a SpecError."""
+    if value is not None and not callable(value):
+        raise SpecError(f"{name} = {shown(value)}: expected {expected}, or None.")
+    return value
+
+
+def a_run(value: Any) -> Any:
+    """`value` if it is a Run, or a SpecError."""
+    if isinstance(value, type) or not all(hasattr(value, each) for each in ("dataset", "method", "transformer")):
+        raise SpecError(f"run = {shown(value)}: expected a Run, as mf.train and mf.load give.")
+    return value
+
+
 def nearest(value: Any, choices: Iterable[str]) -> str:
     """ "; did you mean 'x'" for the choice nearest to a misspelt `value`, or nothing."""
     import difflib

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from .checks import a_run, listed, real
 from .errors import SpecError
 from .networks.initial import embedding
 from .provenance import versions
@@ -89,7 +90,7 @@ def tensors(run: Run, time: float | None = None) -> Weights:
     >>> {name: x.shape for name, x in mf.export.tensors(run).items()}
     {'w': (2, 4), 'W_K': (2, 8, 4), 'W_Q': (2, 8, 4), 'bias': (2,), 'embedding': (4, 4)}
     """
-    network, task = run.transformer, _listed(run)
+    network, task = a_run(run).transformer, _listed(run)
     if network.no_closure is not None:
         raise SpecError(
             f"a run of {type(network).__name__}: expected one of a Transformer; run.weights() gives what it has."
@@ -149,8 +150,11 @@ def checkpoints(run: Run, folder: PathLike, *, times: Sequence[float] | None = N
     `network.py` is the module of `torch_module`, where the network is the paper's. Raises as `safetensors` does, before anything
     is written where the run has no weights.
     """
-    data = run.dataset
-    chosen = [float(time) for time in (data.time.values if times is None else times)]
+    data = a_run(run).dataset
+    given = (
+        data.time.values if times is None else listed("times", times, "a list of saved times", most=data.sizes["time"])
+    )
+    chosen = [real(f"times[{i}]", time) for i, time in enumerate(given)]
     if not chosen:
         raise SpecError("times is empty: expected some of the run's saved times; leave it out for all of them.")
     rows = []

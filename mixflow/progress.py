@@ -4,6 +4,9 @@ import html
 import sys
 import time
 
+from .checks import flag
+from .errors import SpecError
+
 LOG_FIRST, LOG_SECONDS = 10.0, 30.0  # until the first line in a file, and between two
 YEAR = 365 * 86400  # seconds
 
@@ -29,9 +32,9 @@ class Progress:
     @classmethod
     def of(cls, choice, unit="step"):
         """A bar for True, silence for False, or the caller's own function wrapped to look like a bar."""
-        if choice is True:
-            return cls(unit)
-        return _Function(choice or _nothing)
+        if callable(choice):
+            return _Function(choice)
+        return cls(unit) if choice is not None and _wanted(choice) else _Function(_nothing)
 
     def __call__(self, done, total):
         now = time.perf_counter()
@@ -86,6 +89,13 @@ def _in_notebook():
     """Whether this process is the kernel of a notebook."""
     shell = sys.modules.get("IPython")
     return shell is not None and type(shell.get_ipython()).__name__ == "ZMQInteractiveShell"
+
+
+def _wanted(choice):
+    try:
+        return flag("progress", choice)
+    except SpecError as error:
+        raise SpecError(f"{str(error).removesuffix('.')}, or a function of (done, total).") from None
 
 
 def _nothing(done, total):

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ..checks import one_of
+from ..checks import one_of, shown
+from ..errors import SpecError
 from ..filippov import certify
 from ..jaxed import in_float64, jax, jit
 from .gated import flow
@@ -41,6 +42,14 @@ def field(task: Task, transformer: AnyNetwork, model: str = "gram") -> Field:
     ((26,), 10, 0.6931)
     """
     one_of("model", model, ("gram", "symmetric"))
+    for name, value, needs, kinds in (
+        ("task", task, "population", "a Mixture, a Sample or a FiniteTask"),
+        ("transformer", transformer, "heads_for", "a Transformer"),
+    ):
+        if not hasattr(type(value), needs):
+            raise SpecError(f"{name} = {shown(value)}: expected {kinds}.")
+    if model == "gram" and task.unlisted is not None:
+        raise SpecError(f"{task.unlisted}.")
     build = symmetric_field if model == "symmetric" else gram_field
     return Field(build(task, transformer), task, transformer, model)
 

@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from ..errors import SpecError
 from ..jaxed import in_float64
 from .flow import follow
+from .result import Result
 
 if TYPE_CHECKING:
     from typing import Any
-
-    from .result import Result
 
 TIGHTER = 0.01
 
@@ -26,7 +26,7 @@ def certify(result: Result) -> dict[str, Any]:
     The dictionary it returns holds `time` ([start, end] of the flow), `difference` (the largest |difference| of the saved
     states, also relative to the largest entry of the state or atol / rtol), the counts, whether the tighter flow has the
     same events, and whatever the field's own `checks` find.
-    Raises KeyboardInterrupt on Ctrl-C.
+    Raises SpecError for what is no result of `solve`, KeyboardInterrupt on Ctrl-C.
 
     >>> import mixflow as mf
     >>> relay = mf.filippov.Field(velocity=lambda c, y, gates: 1 - 2 * gates, surface=lambda c, y: y, gates=("relay",))
@@ -34,6 +34,8 @@ def certify(result: Result) -> dict[str, Any]:
     >>> proof["same_events"], proof["difference"] < 1e-12
     (True, True)
     """
+    if not isinstance(result, Result):
+        raise SpecError(f"result is a {type(result).__name__}: expected what mf.filippov.solve returns.")
     difference, again = _resolved(result)
     scale = np.maximum(np.abs(result.states).max(axis=1, keepdims=True), result.atol / result.rtol)
     return {

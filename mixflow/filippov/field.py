@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..checks import listed
+from ..checks import listed, shown
 from ..errors import SpecError
 from ..jaxed import host_call
 from ..jaxed import jax as configured
@@ -100,7 +100,7 @@ def _takes(name, function, wanted):
     """SpecError unless `function` can be called with as many arguments as there are names in `wanted`."""
     expected = f"expected {name}({', '.join(wanted)})"
     if not callable(function):
-        raise SpecError(f"{name} = {function!r}: {expected}, a function.")
+        raise SpecError(f"{name} = {shown(function)}: {expected}, a function.")
     try:
         inspect.signature(function).bind(*wanted)
     except TypeError:
@@ -129,7 +129,7 @@ class Prepared(NamedTuple):
 def prepare(field, y):
     """The Prepared field for states of the shape of y; SpecError for functions that do not fit."""
     if not isinstance(field, Field):
-        raise SpecError(f"field = {field!r}: expected a mixflow.filippov.Field.")
+        raise SpecError(f"field = {shown(field)}: expected a mixflow.filippov.Field.")
     jax = configured()
     if field.evaluate is not None:
         constants = jax.tree.map(jax.numpy.asarray, field.constants)

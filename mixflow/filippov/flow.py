@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ..checks import real
+from ..checks import array, flag, function, listed, real
 from ..ctrl_c import patient_ctrl_c
 from ..errors import DivergedError, SpecError
 from ..jaxed import in_float64
@@ -75,6 +75,9 @@ def solve(
     rtol = real("rtol", rtol, least=1e-11, most=1e-3, fix="1e-9 is a good choice")
     atol = rtol / 1000 if atol is None else atol
     atol = real("atol", atol, least=1e-16, most=1e-3, fix="leave it out for rtol / 1000")
+    function("stop", stop, "a function of (time, state)")
+    function("on_save", on_save, "a function of (times, states)")
+    flag("keep_events", keep_events)
     asked = {"start": start, "rtol": rtol, "atol": atol, "stop": stop}
     kept = {"grid": _grid(save_at, start, until), "keep_events": keep_events, "on_save": on_save, "dense": dense}
     with closing(Progress.of(progress, unit="unit")) as bar:
@@ -105,7 +108,7 @@ def follow(field, y0, until, *, start, rtol, atol, progress=None, earlier=None, 
 
 
 def _state(y0):
-    y = np.asarray(y0, float) if y0 is not None else None
+    y = array("y0", y0, "a list of at least one number") if y0 is not None else None
     if y is None or y.ndim != 1 or not len(y):
         got = "None" if y is None else f"an array of shape {y.shape}"
         raise SpecError(f"y0 is {got}: expected a list of at least one number; flatten the state.")
@@ -115,7 +118,8 @@ def _state(y0):
 def _grid(save_at, start, until):
     if save_at is None:
         return None
-    times = np.array([real(f"save_at[{i}]", t, least=start, most=until) for i, t in enumerate(save_at)])
+    given = listed("save_at", save_at, "a list of times")
+    times = np.array([real(f"save_at[{i}]", t, least=start, most=until) for i, t in enumerate(given)])
     if not len(times) or any(a >= b for a, b in itertools.pairwise(times)):
         raise SpecError("save_at must list at least one time, in increasing order; sort it and drop repetitions.")
     return times

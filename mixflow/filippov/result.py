@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from ..checks import shown
 from ..errors import SpecError
 from .dop853_program import dense_row
 
@@ -79,7 +80,7 @@ class Result:
         asked = np.asarray(time, float)
         if asked.size and not (self.start <= asked.min() and asked.max() <= self.time):
             raise SpecError(
-                f"time = {time!r}: expected times from {self.start:g} to {self.time:g}, where the flow ended."
+                f"time = {shown(time)}: expected times from {self.start:g} to {self.time:g}, where the flow ended."
             )
         t, h, y, K = self.steps
         flat = asked.ravel()

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from ..checks import array
 from ..errors import SpecError
 from ..jaxed import in_float64, jit
 from ..jaxed import jax as configured
@@ -282,14 +283,15 @@ def _directions(known, constants, y0, size):
     leaves, tree = jax.tree.flatten(known)
     try:
         changes = [None] * len(leaves) if constants is None else tree.flatten_up_to(constants)
-    except (ValueError, TypeError):
+    except Exception:  # JAX says what differs by showing it, and a value may refuse to be shown
         raise SpecError(
             "constants have another structure than the field's: expected the same names or places, with None for those that "
             "do not move."
         ) from None
-    changes = [None if change is None else np.asarray(change, float) for change in changes]
+    changes = [None if change is None else array("constants", change) for change in changes]
     counts = {len(change) for change in changes if change is not None and change.ndim}
     if y0 is not None:
+        y0 = array("y0", y0)
         counts.add(len(np.atleast_1d(y0)))
         if np.ndim(y0) != 2 or np.shape(y0)[1] != size:
             raise SpecError(f"y0 has shape {np.shape(y0)}: expected (p, {size}), a direction of the start in each row.")

@@ -31,9 +31,9 @@ class ReadOutNetwork(Network):
         transformer = Transformer() if transformer is None else transformer
         for name, value in (("answer", answer), ("neurons", neurons)):
             if not callable(value) and not (name == "neurons" and value is None):
-                raise SpecError(f"{name} = {value!r:.60}: expected a function of (O, parameters).")
+                raise SpecError(f"{name} = {shown(value)}: expected a function of (O, parameters).")
         if not isinstance(transformer, Transformer):
-            raise SpecError(f"transformer = {transformer!r:.60}: expected a Transformer, whose queries read.")
+            raise SpecError(f"transformer = {shown(transformer)}: expected a Transformer, whose queries read.")
         if changed := {*BUILT_IN, "activate", "train_bias"} & set(transformer.options()):
             raise SpecError(
                 f"{', '.join(sorted(changed))} of the Transformer is part of a read-out: leave it to your function."
@@ -169,7 +169,7 @@ def rebuilt(spec):
     try:
         parameters = {name: np.asarray(x, float) for name, x in own.items()}
     except (AttributeError, TypeError, ValueError):
-        raise SpecError(f"parameters = {own!r:.60}: expected arrays of numbers by name.") from None
+        raise SpecError(f"parameters = {shown(own)}: expected arrays of numbers by name.") from None
     return ReadOutNetwork(answer, transformer, parameters=parameters, neurons=neurons)
 
 

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from ..checks import listed
+from ..checks import shown as said
 from ..errors import SpecError
 from ..sealed import write_whole
 from . import views
@@ -56,10 +58,11 @@ def view(run: Run, shown: Sequence[str] = SHOWN) -> View:
     >>> mf.view(mf.train(mf.Mixture(), mf.Transformer(), mf.GradientDescent(steps=20)))  # doctest: +ELLIPSIS
     <mixflow view of <mixflow run: mixture, width inf, ...
     """
-    if unknown := [part for part in shown if part not in SHOWN]:
-        raise SpecError(f"shown has {unknown[0]!r}: expected any of {', '.join(SHOWN)}.")
+    shown = listed("shown", shown, f"a list of {', '.join(SHOWN)}")
+    if unknown := [part for part in shown if not isinstance(part, str) or part not in SHOWN]:
+        raise SpecError(f"shown has {said(unknown[0])}: expected any of {', '.join(SHOWN)}.")
     if not hasattr(run, "transformer"):
-        raise SpecError(f"run = {run!r:.60}: expected a Run, as mf.train and mf.load give.")
+        raise SpecError(f"run = {said(run)}: expected a Run, as mf.train and mf.load give.")
     why = _objection(run)
     if why is not None:
         raise SpecError(f"{why}, but the page draws the paper's network with labels + and −; use run.plot().")

@@ -58,7 +58,8 @@ def compare(
 
     transformer = checked(task, transformer, None)[0]
     until, points = real("until", until, above=0), whole("points", points, least=2)
-    rates = [_divides(real("learning_rate", rate, above=0), until / points, points) for rate in learning_rates]
+    given = listed("learning_rates", learning_rates, "a list of learning rates, for example (0.1, 0.05)", most=1000)
+    rates = [_divides(real("learning_rate", rate, above=0), until / points, points) for rate in given]
     if not rates:
         raise SpecError("learning_rates is empty: give at least one.")
     durations = (until / 3, until / 3) if three_stage is None else _durations(three_stage, until)

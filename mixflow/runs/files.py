@@ -10,7 +10,7 @@ import warnings
 from typing import TYPE_CHECKING
 
 from .. import sealed
-from ..checks import listed
+from ..checks import listed, shown
 from ..errors import MixflowError, SpecError, StoreError
 from .schema import SCHEMA_VERSION
 
@@ -75,7 +75,7 @@ def _fits(run, network):
         raise SpecError(f"network has {len(networks)} networks: expected {len(described)}, one for each run.")
     for one, known in zip(networks, described, strict=True):
         if not hasattr(one, "spec"):
-            raise SpecError(f"network = {one!r:.60}: expected the Network that was trained.")
+            raise SpecError(f"network = {shown(one)}: expected the Network that was trained.")
         given = json.loads(json.dumps(one.spec()))
         apart = [name for name in {**known, **given} if name not in CODE and known.get(name) != given.get(name)]
         if apart:

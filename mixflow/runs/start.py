@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from ..checks import shown
 from ..errors import SpecError
 
 # Options on which the shape of a state depends, or which weights its inner products are of.
@@ -24,7 +25,7 @@ def begin(engine, network, source=None):
         return engine.take(network, offers)
     if isinstance(source, dict):
         return engine.convert(network, source)
-    raise SpecError(f"start = {source!r:.60}: expected a Run, a Construction, or weights by name.")
+    raise SpecError(f"start = {shown(source)}: expected a Run, a Construction, or weights by name.")
 
 
 def _end(engine, network, run):

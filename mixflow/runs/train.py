@@ -8,6 +8,7 @@ import time as clock
 import warnings
 from typing import TYPE_CHECKING
 
+from ..checks import function, listed, shown
 from ..engines import choose
 from ..errors import DivergedError, Interrupted, SpecError
 from ..jaxed import in_float64
@@ -71,6 +72,7 @@ def train(
     0.4853
     """
     network, method = checked(task, transformer, method)
+    function("on_save", on_save, "a function of (time, dataset)")
     engine = choose(task, network, method, model)
     if start is None:
         _announce([engine])
@@ -102,7 +104,7 @@ def checked(task, network, method):
     )
     for name, value, needs, kinds in wanted:
         if isinstance(value, type) or not all(hasattr(value, each) for each in needs):
-            raise SpecError(f"{name} = {value!r:.80}: expected {kinds}.")
+            raise SpecError(f"{name} = {shown(value)}: expected {kinds}.")
     return network, method
 
 
@@ -227,11 +229,13 @@ def train_many(
     >>> mf.train_many(mf.Mixture(), seeds, mf.GradientDescent(steps=100, save_every=50)).dataset.loss.shape
     (3, 3)
     """
-    networks = list(networks)
+    networks = list(listed("networks", networks, "a list of networks"))
     if not networks:
         raise SpecError("networks is empty: give at least one Transformer.")
     method = checked(task, networks[0], method)[1]
     for network in networks:
+        if network is None:  # a default stands for one network, not for one of many
+            raise SpecError("networks holds None: expected networks, for example mf.Transformer(seed=1).")
         checked(task, network, method)
     method = method.shared_times()
     engines = [choose(task, network, method, model) for network in networks]
