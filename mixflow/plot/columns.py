@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from ..checks import one_of
 from .run import attention_lines, draw_lines, draw_losses, neuron_lines
-from .style import RC, shade, time_axis
+from .style import RC, recorded, shade, time_axis, titled
 from .style import figure as empty
 
 if TYPE_CHECKING:
@@ -16,6 +17,9 @@ def plot_columns(runs: dict[str, Recorded], *, scale: str = "log") -> Figure:
     """A Figure with a column for each run of `runs` (title -> Run) and the three panels of `plot_run` as rows."""
     from matplotlib import rc_context
 
+    one_of("scale", scale, ("log", "linear"))
+    for run in titled("runs", runs, "a Run").values():
+        recorded(run)
     with rc_context(RC):
         figure = empty(figsize=(3.9 * len(runs) + 0.4, 7.4))
         panels = figure.subplots(3, len(runs), sharex="col", sharey="row", squeeze=False)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from ..checks import one_of
 from .run import draw_losses
-from .style import GATES, RC, shade, time_axis
+from .style import GATES, RC, recorded, shade, time_axis, titled
 from .style import figure as empty
 
 if TYPE_CHECKING:
@@ -17,7 +18,9 @@ def plot_events(run: Recorded, names: dict[str, str], *, head: str = "+") -> Fig
     from matplotlib import rc_context
     from matplotlib.patches import Patch
 
-    data = run.dataset
+    data = recorded(run).dataset
+    names = titled("names", names, "what to call the atom")
+    one_of("head", head, tuple(map(str, data["head"].values)))
     end = float(data.time[-1])
     with rc_context(RC):
         figure = empty(figsize=(7.2, 5.0))

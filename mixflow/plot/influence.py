@@ -23,9 +23,9 @@ def plot_influence(found: xarray.Dataset) -> Figure:
     from matplotlib.figure import Figure
     from matplotlib.patches import Patch
 
-    if "time_by_probabilities" not in found:
+    if not hasattr(type(found), "coords") or "time_by_probabilities" not in found:
         raise SpecError(
-            'the dataset has no time_by_probabilities: ask for sensitivity(of=Until(…), to="probabilities").'
+            'found is no dataset with time_by_probabilities: ask for sensitivity(of=Until(…), to="probabilities").'
         )
     change = found.time_by_probabilities
     order = np.argsort(change.values, kind="stable")

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ..checks import one_of, shown
+from ..checks import one_of
 from ..errors import SpecError
-from .style import COLOURS, RC, shade, time_axis
+from .style import COLOURS, RC, recorded, shade, time_axis
 from .style import figure as empty
 
 if TYPE_CHECKING:
@@ -30,8 +30,7 @@ def plot_run(run: Recorded, *, scale: str = "log") -> Figure:
     ['population loss', 'neuron alignment, head +', 'attention score, head +']
     """
     one_of("scale", scale, ("log", "linear"))
-    if not hasattr(run, "dataset"):
-        raise SpecError(f"run = {shown(run)}: expected a Run, as mf.train and mf.load give.")
+    recorded(run)
     from matplotlib import rc_context
 
     if "w" in run.dataset and "feature" not in run.dataset.coords:

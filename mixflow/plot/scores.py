@@ -6,7 +6,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from .style import RC
+from ..checks import array, listed, word
+from ..errors import SpecError
+from .style import MOST, RC, titled
 from .style import figure as empty
 
 if TYPE_CHECKING:
@@ -17,6 +19,15 @@ def plot_scores(matrices: dict[str, Array], names: Sequence[str]) -> Figure:
     """A Figure with one table for each of `matrices` (title -> (F, F) scores), features named by `names`."""
     from matplotlib import colormaps, rc_context
 
+    matrices = {
+        title: array(f"matrices[{title!r:.40}]", A) for title, A in titled("matrices", matrices, "scores").items()
+    }
+    names = [word("names", name) for name in listed("names", names, "names of the features", most=MOST)]
+    for title, A in matrices.items():
+        if A.shape != (len(names), len(names)) or not A.size:
+            raise SpecError(
+                f"matrices[{title!r:.40}] has shape {A.shape}: expected {(len(names),) * 2}, a row for each name."
+            )
     most = max(float(np.abs(A).max()) for A in matrices.values())
     shades = colormaps["PuOr"]  # orange negative, purple positive: distinct under the common colour-vision deficiencies
     with rc_context(RC):

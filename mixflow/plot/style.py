@@ -6,6 +6,9 @@ import functools
 import math
 from typing import TYPE_CHECKING
 
+from ..checks import array, listed, one_of, shown
+from ..errors import SpecError
+
 if TYPE_CHECKING:
     from ..measure.stages import Stage
     from ..types import Array, Axes, Figure, Path, PathLike, Sequence
@@ -26,6 +29,9 @@ COLOURS = {
 SERIES = [("#0072B2", "o"), ("#D55E00", "s"), ("#009E73", "^"), ("#CC79A7", "D"), ("#999999", "v")]
 GATES = {"on": ("#0072B2", ""), "sliding": ("#E69F00", "////"), "off": ("#ffffff", "")}  # colour and hatch
 STAGES = {"neurons": "#F0E442", "attention": "#56B4E9", "convergence": "#B9E3B4"}
+
+KINDS = ("svg", "pdf", "png")
+MOST = 64  # panels or rows of a figure
 
 RC = {
     "figure.constrained_layout.use": True,
@@ -63,8 +69,26 @@ def _shown():
     return Shown
 
 
+def recorded(run):
+    """`run` if it has what figures show, or a SpecError."""
+    if isinstance(run, type) or not all(hasattr(run, each) for each in ("dataset", "stages")):
+        raise SpecError(f"run = {shown(run)}: expected a Run, as mf.train and mf.load give.")
+    return run
+
+
+def titled(name, given, what, most=MOST):
+    """`given` if it is a dictionary of title -> what, with at least one and at most so many entries, or a SpecError."""
+    if not isinstance(given, dict) or not 1 <= len(given) <= most or not all(isinstance(title, str) for title in given):
+        raise SpecError(f"{name} = {shown(given)}: expected a dictionary of 1 to {most} entries, title -> {what}.")
+    return given
+
+
 def time_axis(axes: Axes, time: Array, scale: str = "log") -> None:
     """Label the time axis and set its range: logarithmic shows the early stages, linear the proportions."""
+    one_of("scale", scale, ("log", "linear"))
+    time = array("time", time, "a list of times")
+    if time.ndim != 1 or not len(time):
+        raise SpecError(f"time has shape {time.shape}: expected a list of times.")
     axes.set_xlabel("time  (learning rate × step)")
     if scale == "log" and len(time) > 2:
         axes.set_xscale("log")
@@ -76,7 +100,9 @@ def time_axis(axes: Axes, time: Array, scale: str = "log") -> None:
 def shade(axes: Axes, stages: Sequence[Stage], label: bool = False) -> None:
     """Shade the stages that exist behind the curves; name them once, at the top, if `label`."""
     edge = -math.inf  # where the name before ends; one that would run into it moves up a line
-    for stage in stages:
+    for stage in listed("stages", stages, "the stages of a run, run.stages"):
+        if not all(hasattr(stage, each) for each in ("name", "start", "end")):
+            raise SpecError(f"stages holds {shown(stage)}: expected the stages of a run, run.stages.")
         if stage.start is None or stage.end is None or not stage.end > stage.start:
             continue
         axes.axvspan(stage.start, stage.end, color=STAGES[stage.name], alpha=0.25, lw=0, zorder=0)
@@ -117,6 +143,9 @@ def save(figure: Figure, path: PathLike, kinds: Sequence[str] = ("svg", "pdf", "
 
     from ..sealed import write_whole
 
+    if not hasattr(figure, "savefig") or isinstance(figure, type):
+        raise SpecError(f"figure = {shown(figure)}: expected a Figure, as mf.plot_run gives.")
+    kinds = [one_of("kinds", kind, KINDS) for kind in listed("kinds", kinds, f"a list of {', '.join(KINDS)}")]
     written, layout = [], figure.get_layout_engine()
     for kind in kinds:
         content = io.BytesIO()

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ..checks import nearest
+from ..checks import nearest, one_of, real, shown
 from ..errors import SpecError
 from .style import COLOURS, RC
 from .style import figure as empty
@@ -36,14 +36,16 @@ def plot_sweep(
     """
     from matplotlib import rc_context
 
+    if not all(hasattr(type(data), each) for each in ("coords", "data_vars", "sizes")):
+        raise SpecError(f"data = {shown(data)}: expected the dataset of a sweep, as mf.open_sweep gives.")
+    one_of("kind", kind, tuple(PANELS))
+    level = None if level is None else real("level", level)
     axes_found = swept(data)
-    x = _name(data, x or next(iter(axes_found), None), axes_found, "x")
+    x = _name(data, next(iter(axes_found), None) if x is None else x, axes_found, "x")
     y = _name(data, y, [name for name in data.data_vars if data[name].dims == ("run",)], "y")
     if by is None and kind == "heat":
         by = next((name for name in axes_found if name != x), None)
     by = None if by is None and kind != "heat" else _name(data, by, axes_found, "by")
-    if kind not in PANELS:
-        raise SpecError(f"kind = {kind!r}: expected one of {', '.join(PANELS)}{nearest(kind, PANELS)}.")
     with rc_context(RC):
         figure = empty(figsize=(6.0, 4.0))
         axes = figure.subplots()
@@ -60,9 +62,9 @@ def swept(data):
 
 
 def _name(data, name, choices, what):
-    if name is None or name not in choices:
+    if not isinstance(name, str) or name not in choices:
         known = ", ".join(map(str, choices)) or "none varies in this sweep"
-        raise SpecError(f"{what} = {name!r}: expected one of {known}{nearest(name, choices)}.")
+        raise SpecError(f"{what} = {shown(name)}: expected one of {known}{nearest(name, choices)}.")
     return name
 
 

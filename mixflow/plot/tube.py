@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from ..checks import shown
+from ..errors import SpecError
 from .style import COLOURS, RC
 from .style import figure as empty
 
@@ -19,6 +21,8 @@ def plot_tube(proof: Any) -> Figure:
     """A Figure of a `Proof`: curves are enclosures, drawn as bands from their lower to their upper end."""
     from matplotlib import rc_context
 
+    if isinstance(proof, type) or not all(hasattr(proof, each) for each in ("end", "loss", "margins", "tube")):
+        raise SpecError(f"proof = {shown(proof)}: expected a Proof of one tube, as mf.prove gives.")
     times = np.linspace(0, proof.end, 200)
     loss = np.array([proof.loss(t) for t in times])
     margins = np.array([proof.margins(t) for t in times])  # (time, low or high, sample)
