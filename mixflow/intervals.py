@@ -5,7 +5,7 @@ nearest to the exact result, as IEEE 754 demands. The exponential is summed here
 and matrix products may run in any order and with fused operations, because the bound used for them holds for every order.
 
 An acceptance is always written as `value <= bound`: a bound that overflowed is NaN or infinite and is refused by itself, and
-nothing is raised but by NumPy, for shapes that do not fit.
+nothing is raised but SpecError, for what is no array and for shapes that do not fit, and by NumPy inside a formula.
 
 >>> import numpy as np
 >>> import mixflow as mf
@@ -25,6 +25,9 @@ from fractions import Fraction
 from typing import TYPE_CHECKING
 
 import numpy as np
+
+from .checks import array, listed, shown
+from .errors import SpecError
 
 if TYPE_CHECKING:
     from typing import Any
@@ -164,28 +167,53 @@ def interval(x: Any) -> Interval:
     """An array of floats as an interval of no width; an interval as it is."""
     if isinstance(x, Interval):
         return x
-    x = np.asarray(x, float)
+    x = array("x", x, "an array of numbers, or an Interval")
     return Interval(x, x)
 
 
 def around(x: Any, radius: Any) -> Interval:
     """x ± radius for arrays of floats."""
+    x, radius = array("x", x), array("radius", radius)
+    _fit(np.broadcast_shapes, x.shape, radius.shape)
     return Interval(_down(x - radius), _up(x + radius))
 
 
 def stack(intervals: Sequence[Interval], axis: int = 0) -> Interval:
     """Intervals of one shape along a new axis."""
-    return Interval(np.stack([x.lo for x in intervals], axis), np.stack([x.hi for x in intervals], axis))
+    return _joined(np.stack, intervals, axis)
 
 
 def concatenate(intervals: Sequence[Interval], axis: int = -1) -> Interval:
     """Intervals one after the other along an axis."""
-    return Interval(np.concatenate([x.lo for x in intervals], axis), np.concatenate([x.hi for x in intervals], axis))
+    return _joined(np.concatenate, intervals, axis)
+
+
+def _joined(join, intervals, axis):
+    chosen = listed("intervals", intervals, "a list of Intervals")
+    for x in chosen:
+        if not isinstance(x, Interval):
+            raise SpecError(
+                f"intervals holds {shown(x)}: expected Intervals; mf.intervals.interval makes one of an array."
+            )
+    return Interval(_fit(join, [x.lo for x in chosen], axis), _fit(join, [x.hi for x in chosen], axis))
+
+
+def _fit(function, *arguments):
+    """What a function of NumPy says of these shapes and axes, or a SpecError where they do not fit."""
+    try:
+        return function(*arguments)
+    except (ValueError, TypeError, IndexError, OverflowError) as error:
+        raise SpecError(
+            f"shapes or axes that do not fit together: {' '.join(str(error).split()).rstrip('.')}."
+        ) from None
 
 
 def from_fraction(value: Fraction) -> Interval:
     """The tightest interval of floats around an exact rational number."""
-    value, near = Fraction(value), float(value)
+    try:
+        value, near = Fraction(value), float(value)
+    except Exception:  # no number, or one too large for a float
+        raise SpecError(f"value = {shown(value)}: expected a rational number within the range of floats.") from None
     low = near if Fraction(near) <= value else math.nextafter(near, -math.inf)
     high = near if Fraction(near) >= value else math.nextafter(near, math.inf)
     return Interval(np.array(low), np.array(high))
@@ -225,8 +253,10 @@ def matmul(X: Interval | Array, Y: Interval | Array) -> Interval:
     """
     X, Y = interval(X), interval(Y)
     Xm, Ym, Xr, Yr = X.mid, Y.mid, X.rad, Y.rad
+    if not Xm.ndim or not Ym.ndim:
+        raise SpecError(f"X and Y have shapes {Xm.shape} and {Ym.shape}: expected matrices.")
     n = Xm.shape[-1]
-    product, Xa, Ya = Xm @ Ym, np.abs(Xm), np.abs(Ym)
+    product, Xa, Ya = _fit(np.matmul, Xm, Ym), np.abs(Xm), np.abs(Ym)
     radius = Xa @ (Yr + n * UNIT * Ya) + Xr @ (Ya + Yr)
     radius = radius * (1 + 4 * (n + 4) * UNIT) + TINY
     return around(product, radius)
@@ -234,4 +264,7 @@ def matmul(X: Interval | Array, Y: Interval | Array) -> Interval:
 
 def norm(x: Any, axis: int | tuple[int, ...] | None = -1) -> Interval:
     """An upper bound of the Euclidean length along one axis."""
-    return interval(x).square().sum(axis).sqrt().hi
+    x = interval(x)
+    if isinstance(axis, bool) or not isinstance(axis, int) or not -x.lo.ndim <= axis < x.lo.ndim:
+        raise SpecError(f"axis = {shown(axis)}: expected one of the {x.lo.ndim} axes of x.")
+    return x.square().sum(axis).sqrt().hi

@@ -13,7 +13,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from ..checks import array, listed, shown
 from ..errors import SpecError
+from ..tasks.finite import finite_population
 from .loss import cost, right
 
 if TYPE_CHECKING:
@@ -69,12 +71,16 @@ def preactivation(task: FiniteTask, w: Array, A: Array, bias: float, ask: tuple[
     ask  (M (n, T), L (n,)) of a network with other queries, as `networks.readout.asking(network, task)` gives them
     """
     task, A = _checked(task, A)
+    b = array("bias", bias, "a number")
     S, u, lead = _scores_and_values(task, w, A)
+    shape = (*lead, len(task.count))
+    if b.ndim > len(shape) or any(own not in (1, s) for own, s in zip(b.shape[::-1], shape[::-1])):
+        raise SpecError(f"bias has shape {b.shape}: expected a number, or what fits z with its shape {shape}.")
     M, ask = task.count, _asking(task, ask)
     z = np.empty((len(S), len(M)))
     for part in _parts(len(S), M.size):
         z[part] = (_mass(M, S[part], *ask) @ u[part])[..., 0]
-    return bias + z.reshape(*lead, len(M))
+    return b + z.reshape(*lead, len(M))
 
 
 def readings(task, w, A):
@@ -90,18 +96,18 @@ def readings(task, w, A):
 
 def margin(task: FiniteTask, z: Array) -> Array:
     """y·F = y (ReLU z_+ − ReLU z_-): (..., n) from z (..., h, n); what it is for the other losses, `loss.right` says."""
-    task = task.population()
+    task = finite_population("margin", task)
     return right(task.loss, task.labels, _answer(task, z))
 
 
 def loss_of_each(task: FiniteTask, z: Array) -> Array:
     """The loss of every atom, (..., n) from z (..., h, n) of the paper's network."""
-    task = task.population()
+    task = finite_population("loss_of_each", task)
     return cost(task.loss, task.labels, _answer(task, z))
 
 
 def _answer(task, z):
-    z = np.asarray(z, float)
+    z = array("z", z)
     H, n = len(task.heads), len(task.labels)
     if z.ndim < 2 or z.shape[-2:] != (H, n):
         raise SpecError(f"z has shape {z.shape}: expected (..., {H}, {n}), heads by atoms.")
@@ -110,12 +116,21 @@ def _answer(task, z):
 
 
 def _asking(task, ask):
-    return (task.count, task.length) if ask is None else ask
+    if ask is None:
+        return task.count, task.length
+    pair = listed("ask", ask, "how often each token type asks (n, T), and what the sum is divided by (n,)", most=2)
+    if len(pair) != 2:
+        raise SpecError(f"ask = {shown(ask)}: expected two arrays, as `networks.readout.asking` gives them.")
+    n, T = task.count.shape
+    often, share = array("ask[0]", pair[0], ends=(n, T)), array("ask[1]", pair[1], ends=(n,))
+    if (often.ndim, share.ndim) != (2, 1):
+        raise SpecError(f"ask has shapes {often.shape} and {share.shape}: expected ({n}, {T}) and ({n},).")
+    return often, share
 
 
 def _scores_and_values(task, w, A):
     """Scores (i, T, T) and values s_k w[f_k] (i, T, 1) with leading axes flattened, and those axes."""
-    w = np.asarray(w, float)
+    w = array("w", w)
     if w.shape != A.shape[:-1]:
         raise SpecError(f"w has shape {w.shape}: expected {A.shape[:-1]}, one vector for each matrix of A.")
     u = (w @ _token_matrix(task).T)[..., None]
@@ -124,7 +139,7 @@ def _scores_and_values(task, w, A):
 
 
 def _checked(task, A):
-    task, A = task.population(), np.asarray(A, float)
+    task, A = finite_population("attention", task), array("A", A)
     F = len(task.features)
     if A.ndim < 2 or A.shape[-2:] != (F, F):
         raise SpecError(f"A has shape {A.shape}: expected (..., head, {F}, {F}), key by query features of the task.")

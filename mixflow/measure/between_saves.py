@@ -7,6 +7,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from ..checks import array
+from ..errors import SpecError
+
 if TYPE_CHECKING:
     from ..types import Array
 
@@ -18,6 +21,7 @@ def switch_off(time: Array, z: Array) -> float | None:
     through the three saves before, kept inside the interval. With two saves before, the line through them comes early
     and the line across the bend late, and their mean is taken; with one there is only the line across.
     """
+    time, z = _over_time(time, "z", z)
     z = z.reshape(len(z), -1)
     if (z[0] <= 0).any():
         return float(time[0])
@@ -26,6 +30,16 @@ def switch_off(time: Array, z: Array) -> float | None:
         return None
     i = int(np.argmax(hit)) - 1  # the last save with every neuron on
     return min(_crossing(time, z[:, j], i) for j in np.flatnonzero(z[i + 1] <= 0))
+
+
+def _over_time(time, name, series):
+    """Times (T,) and what was saved then (T, ...) as arrays, or a SpecError."""
+    time, series = array("time", time, "a list of times"), array(name, series)
+    if time.ndim != 1 or not len(time) or series.shape[:1] != time.shape or not series.size:
+        raise SpecError(
+            f"time has shape {time.shape} and {name} {series.shape}: expected an entry for each time, and a time."
+        )
+    return time, series
 
 
 def _crossing(time, z, i):
@@ -45,12 +59,22 @@ def _crossing(time, z, i):
 
 def falls_to(time: Array, series: Array, level: float) -> float | None:
     """When the series falls to the level for good, interpolated in log(series); None if it ends above it."""
+    time, series = _over_time(time, "series", series)
+    level = array("level", level, "a number")
+    if series.ndim != 1 or level.ndim:
+        raise SpecError(
+            f"series has shape {series.shape} and level {level.shape}: expected a number for each time, and one."
+        )
     above = np.flatnonzero(series > level)
     if not len(above):
         return float(time[0])
     i = above[-1]
     if i + 1 >= len(time):
         return None
+    if not level > 0:
+        raise SpecError(
+            f"level = {float(level):g}: expected a number above 0, since the series is followed by its logarithm."
+        )
     high, low = math.log(series[i] / level), math.log(max(series[i + 1], 1e-300) / level)
     return float(time[i] + (time[i + 1] - time[i]) * high / (high - low))
 

@@ -13,10 +13,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from ..checks import array, whole
 from ..errors import SpecError
 
 if TYPE_CHECKING:
     from ..types import Array
+
+MOST = 64  # powers of C: far beyond what its size distinguishes
 
 
 def trace_difference(G_K, G_Q, gram=None):
@@ -32,7 +35,7 @@ def square_difference(A, G_K, G_Q, gram=None):
 
 def conserved(A: Array, G_K: Array, G_Q: Array, gram: Array | None = None, order: int = 2) -> Array:
     """tr Cⁿ for n = 1 … order, along a new last axis: (..., head, order)."""
-    JB = _signed(A, G_K, G_Q, gram)
+    order, JB = whole("order", order, most=MOST), _signed(A, G_K, G_Q, gram)
     traces, power = [], np.broadcast_to(np.eye(JB.shape[-1]), JB.shape)
     for _ in range(order):
         power = power @ JB
@@ -46,7 +49,7 @@ def drift(A: Array, G_K: Array, G_Q: Array, gram: Array | None = None, order: in
     tr C vanishes at the mean-field start, so the change is measured against what would be there without cancellation,
     the largest `tr (Γ⁺G_K)ⁿ + tr (Γ⁺G_Q)ⁿ` of the trajectory.
     """
-    values = conserved(A, G_K, G_Q, gram, order)
+    order, values = whole("order", order, most=MOST), conserved(A, G_K, G_Q, gram, order)
     zero = np.zeros_like(A)
     size = np.stack(
         [
@@ -62,8 +65,8 @@ def drift(A: Array, G_K: Array, G_Q: Array, gram: Array | None = None, order: in
 
 def joint_gram(A, G_K, G_Q):
     """B = [[G_K, A], [Aᵀ, G_Q]], the Gram matrix of all keys and queries: (..., head, 2F, 2F)."""
-    A, G_K, G_Q = (np.asarray(X, float) for X in (A, G_K, G_Q))
-    if not A.shape == G_K.shape == G_Q.shape or A.ndim < 2 or A.shape[-1] != A.shape[-2]:
+    A, G_K, G_Q = (array(name, X) for name, X in (("A", A), ("G_K", G_K), ("G_Q", G_Q)))
+    if not A.size or not A.shape == G_K.shape == G_Q.shape or A.ndim < 2 or A.shape[-1] != A.shape[-2]:
         raise SpecError(
             f"A, G_K, G_Q have shapes {A.shape}, {G_K.shape}, {G_Q.shape}: expected three equal shapes (..., F, F)."
         )
@@ -73,7 +76,11 @@ def joint_gram(A, G_K, G_Q):
 
 def smallest_eigenvalue(A: Array, G_K: Array, G_Q: Array) -> Array:
     """The smallest eigenvalue of B: non-negative, up to rounding, whenever weights with these inner products exist."""
-    return np.linalg.eigvalsh(joint_gram(A, G_K, G_Q))[..., 0]
+    B = joint_gram(A, G_K, G_Q)
+    try:
+        return np.linalg.eigvalsh(B)[..., 0]
+    except np.linalg.LinAlgError:
+        raise SpecError("A, G_K, G_Q have no eigenvalues: expected finite numbers.") from None
 
 
 def _signed(A, G_K, G_Q, gram):
@@ -84,4 +91,9 @@ def _signed(A, G_K, G_Q, gram):
 
 
 def _inverse(gram, F):
-    return np.eye(F) if gram is None else np.linalg.pinv(np.asarray(gram, float), hermitian=True)
+    if gram is None:
+        return np.eye(F)
+    gram = array("gram", gram, "one row for each feature", ends=(F, F))
+    if gram.ndim != 2 or not np.isfinite(gram).all():
+        raise SpecError(f"gram has shape {gram.shape}: expected ({F}, {F}) finite numbers.")
+    return np.linalg.pinv(gram, hermitian=True)

@@ -11,12 +11,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ..checks import shown
+from ..checks import array, shown
 from ..engines import forward
 from ..engines.forward import features as attention_features  # φ_h(a), (..., head, atom, F)
 from ..errors import SpecError
 from ..networks.readout import asking
 from ..spec import build
+from ..tasks.finite import finite_population
 from ..tasks.means import averages, mean_accuracy
 
 if TYPE_CHECKING:
@@ -46,7 +47,8 @@ def alignment(task: FiniteTask, w: Array) -> dict[str, Array]:
 
     ‖w_h‖² = wᵀ Γ⁺ w and ‖feature‖² = Γ_ff: descent from 0 never leaves the span of the features. The cosine of 0 is 0.
     """
-    task, w = task.population(), np.asarray(w, float)
+    task = finite_population("alignment", task)
+    w = array("w", w, "products with the features of the task", ends=(len(task.features),))
     inverse = np.linalg.pinv(task.gram, hermitian=True)
     norm = np.sqrt(np.maximum(np.einsum("...i,ij,...j->...", w, inverse, w), 0))
     scale = norm[..., None] * np.sqrt(np.diag(task.gram))
@@ -55,6 +57,8 @@ def alignment(task: FiniteTask, w: Array) -> dict[str, Array]:
 
 def identifiers(task):
     """(F,) booleans: which features are class identifiers, as the task says."""
+    if not hasattr(type(task), "population"):
+        raise SpecError(f"task = {shown(task)}: expected a Mixture, a Sample or a FiniteTask.")
     return task.population().is_identifier
 
 
@@ -65,7 +69,8 @@ def attention_scores(task: FiniteTask, A: Array) -> dict[str, Array]:
     identifier_as_key    (..., h, K, F), rows c_k: who looks at the identifier
     identifier_as_query  (..., h, F, K), columns c_k: what the identifier looks at
     """
-    A, c = np.asarray(A, float), identifiers(task)
+    c = identifiers(task)
+    A = array("A", A, "key by query features of the task", ends=(len(c), len(c)))
     return {"all": A, "identifier_as_key": A[..., c, :], "identifier_as_query": A[..., c]}
 
 
@@ -75,7 +80,7 @@ def attention_probabilities(task: FiniteTask, A: Array) -> Array:
     Tokens of one feature are taken together: keys are summed, queries averaged by their number. 0 for a key that is not
     in the atom, NaN for a query that is not.
     """
-    task = task.population()
+    task = finite_population("attention_probabilities", task)
     P = forward.attention(task, A)
     onehot = np.eye(len(task.features))[task.token_feature]  # (T, F)
     number = task.count @ onehot  # (n, F) how many tokens of each feature
@@ -138,6 +143,10 @@ def observe(dataset: xarray.Dataset, task: FiniteTask) -> xarray.Dataset:
 
 def _own_task(dataset, task):
     """The population of the task, whose features and atoms are the dataset's; SpecError otherwise."""
+    if not all(hasattr(dataset, each) for each in ("dims", "coords", "attrs")) or isinstance(dataset, type):
+        raise SpecError(f"dataset = {shown(dataset)}: expected the dataset of a run, run.dataset.")
+    if not hasattr(type(task), "unlisted"):
+        raise SpecError(f"task = {shown(task)}: expected the task of the run, run.task.")
     wanted = {"w": ("head", "feature"), "A": ("head", "key", "query"), "margin": ("atom",)}
     for name, dims in wanted.items():
         if name not in dataset or not set(dims) <= set(dataset[name].dims):

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from ..errors import SpecError
 from .separability import feature_points, max_margin
 
 if TYPE_CHECKING:
@@ -27,6 +28,10 @@ def separating_plane(
     Returns (points, labels, margin), margin = the exact maximum margin at the end, 0 if not separable.
     """
     points, labels = feature_points(task, A, samples=samples, network=network)
+    if points.ndim < 3 or not points.size:
+        raise SpecError(
+            f"the points have shape {points.shape}: expected a trajectory A (time, head, F, F), and samples."
+        )
     end = max_margin(points[-1], labels)
     normal = end.separator if end.separable else labels @ points[-1]
     length = np.linalg.norm(normal)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ..checks import real
+from ..checks import array, listed, real
 from ..errors import SpecError
 
 if TYPE_CHECKING:
@@ -40,7 +40,9 @@ def stage_intervals(stage_lists: Sequence[Sequence[Stage]], level: float = 0.95)
     ends of the run are no boundaries and are left out, as is the end of a stage that still runs.
     """
     level = real("level", level, above=0, below=1)
-    stage_lists = list(stage_lists)
+    stage_lists = [listed("stages", each, "what detect(run) gives") for each in listed("stage_lists", stage_lists)]
+    if any(not hasattr(stage, "complete") for stages in stage_lists for stage in stages):
+        raise SpecError("stage_lists holds what is no stage: pass detect(run) of each run.")
     if not stage_lists:
         raise SpecError("no stage lists: pass detect(run) of at least one run.")
     result = {}
@@ -55,7 +57,10 @@ def mean_interval(values: Sequence[float] | Array, level: float = 0.95) -> tuple
     """(mean, low, high) of one number over seeds, by Student's t; NaN where there are too few values to tell."""
     from scipy.stats import t as student
 
-    x = np.asarray(values, float)
+    level = real("level", level, above=0, below=1)
+    x = array("values", values, "a list of numbers")
+    if x.ndim != 1:
+        raise SpecError(f"values has shape {x.shape}: expected a list of numbers, one for each seed.")
     mean, half = float(x.mean()) if len(x) else math.nan, math.nan
     if len(x) > 1:
         half = float(student.ppf((1 + level) / 2, len(x) - 1) * x.std(ddof=1) / math.sqrt(len(x)))

@@ -28,11 +28,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ..checks import one_of
+from ..checks import array, one_of
 from ..engines.forward import CHUNK, features
 from ..errors import SpecError
 from ..networks.initial import embedding
 from ..networks.readout import asking
+from ..tasks.entries import flags
+from ..tasks.finite import finite_population
 from .observables import identifiers
 
 if TYPE_CHECKING:
@@ -70,9 +72,14 @@ def max_margin(points: Array, labels: Array) -> Separation:
     """The exact maximum margin of points (n, d) with labels ±1 (n,) by a hyperplane through the origin."""
     from scipy.optimize import nnls
 
-    X = np.asarray(points, float) * np.asarray(labels, float)[:, None]
-    if X.ndim != 2 or len(X) == 0:
+    points, labels = array("points", points), array("labels", labels)
+    if labels.ndim != 1 or len(labels) != len(np.atleast_1d(points)):
+        raise SpecError(f"labels has shape {labels.shape}: expected one label for each of the points {points.shape}.")
+    if not np.isfinite(points).all() or not np.isfinite(labels).all():
+        raise SpecError("points and labels hold NaN or infinity: expected finite numbers.")
+    if points.ndim != 2 or points.size == 0:
         raise SpecError(f"points has shape {np.shape(points)}: expected (n, d) with n ≥ 1; choose samples that exist.")
+    X = points * labels[:, None]
     n, d = X.shape
     size = np.linalg.norm(X, axis=1).max()
     if size == 0:
@@ -149,7 +156,10 @@ def feature_margin(
     heads    "both" (joint, the network's own margin), "+" or "-" (the first such head's features alone)
     network  whose queries ask; the paper's, where all tokens do and their mean is taken, if not given
     """
-    task, A = task.population(), np.asarray(A, float)
+    task = finite_population("feature_margin", task)
+    A = array("A", A, "key by query features of the task", ends=(len(task.features), len(task.features)))
+    if A.ndim < 3:
+        raise SpecError(f"A has shape {A.shape}: expected (..., head, F, F).")
     lead = A.shape[:-3]
     flat = A.reshape(-1, *A.shape[-3:])
     step = max(1, CHUNK // task.count.size)  # times at once: all of them need not fit in memory
@@ -166,7 +176,8 @@ def feature_points(
 ) -> tuple[Array, Array]:
     """The points whose separability is asked, in orthonormal coordinates (..., n', d), and their labels (n',)."""
     one_of("heads", heads, ("both", "+", "-"))
-    task, H = task.population(), np.shape(A)[-3] if np.ndim(A) > 2 else 1
+    task, A = finite_population("feature_points", task), array("A", A)
+    H = A.shape[-3] if A.ndim > 2 else 1
     if (why := no_margin(task, H)) is not None:
         fix = "a network with an even number of heads" if "heads" in why else "a task with loss='logistic'"
         raise SpecError(f"{why}; use {fix}.")
@@ -184,7 +195,7 @@ def _chosen(task, samples):
     if isinstance(samples, str):
         one_of("samples", samples, ("hard", "easy", "all"))
         return {"hard": task.hard, "easy": ~task.hard, "all": np.ones(len(task.labels), bool)}[samples]
-    chosen = np.asarray(samples)
+    chosen = samples if isinstance(samples, np.ndarray) else flags("samples", samples)
     if chosen.dtype != bool or chosen.shape != (len(task.labels),):
         raise SpecError(f"samples has shape {chosen.shape}: expected one boolean for each of {len(task.labels)} atoms.")
     return chosen

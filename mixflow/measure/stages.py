@@ -33,6 +33,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from ..checks import shown
+from ..errors import SpecError
 from .between_saves import falls_to, handed_over
 from .times import falls, highest, neuron_off, rises
 from .trajectory import Trajectory
@@ -117,6 +119,8 @@ def detect(run: Any, known: Any = None) -> list[Stage]:
     known  the stages of the run that this one goes on from: what has ended there is not looked for again
     """
     if not isinstance(run, Trajectory):
+        if isinstance(run, type) or not all(hasattr(run, each) for each in ("dims", "coords", "attrs")):
+            raise SpecError(f"run = {shown(run)}: expected a Trajectory or the dataset of a run, run.dataset.")
         return stored(run) or detect(Trajectory.from_dataset(run))
     if len(run.time) < 2:
         return [_none(name, "the run has fewer than two saves") for name in NAMES]

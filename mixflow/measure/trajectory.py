@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from ..checks import array
 from ..errors import SpecError
 from ..filippov.walk import root
 from ..tasks.floor import above_least
@@ -59,11 +60,13 @@ class Trajectory:
 
     def __post_init__(self):
         for name in ARRAYS:
-            value = np.asarray(getattr(self, name), float)
-            if name in ("w", "A", "z", "margin"):
-                value = value.reshape(len(value), -1) if value.ndim else value
+            value = array(name, getattr(self, name), "one entry for each time")
+            if value.ndim == 0 or (name == "time" and value.ndim != 1):
+                raise SpecError(f"{name} has shape {value.shape}: expected an entry for each time.")
+            if value.size and name in ("w", "A", "z", "margin"):
+                value = value.reshape(len(value), -1)
             object.__setattr__(self, name, value)
-            if value.ndim == 0 or len(value) != len(self.time):
+            if len(value) != len(self.time):
                 raise SpecError(f"{name} has shape {value.shape}: expected {len(self.time)} entries along time.")
         if not np.all(np.diff(self.time) > 0):
             raise SpecError("time does not increase: sort the saves and drop repeated ones.")

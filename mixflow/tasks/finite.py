@@ -202,6 +202,8 @@ def written(name, coefficient, bare=False):
 
 def finite_population(what, task):
     """The FiniteTask that a task trains on, or a SpecError that says what `what` needs."""
+    if isinstance(task, FiniteTask):
+        return task
     population = task.population() if hasattr(type(task), "population") else None
     if not isinstance(population, FiniteTask):
         raise SpecError(

@@ -9,6 +9,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from ..checks import array, shown
+from ..errors import SpecError
+from .finite import finite_population
 from .means import mean_losses
 
 if TYPE_CHECKING:
@@ -29,7 +32,7 @@ class Samples:
     """
 
     def __init__(self, task):
-        task = task.population()
+        task = finite_population("Samples", task)
         self.task = task
         self.of = np.unique(task.count, axis=0, return_inverse=True)[1].ravel()
         total = np.bincount(self.of, task.probabilities)[self.of]
@@ -77,5 +80,13 @@ def above_least(series: History, least: Array, weight: Array, hard: Array) -> di
 
     least, weight, hard  (n,) of every atom; the weights are those of the means
     """
+    wanted = ("loss", "loss_easy", "loss_hard")
+    known: Any = series  # a caller's table may be anything
+    if not isinstance(known, dict) or not all(name in known for name in wanted):
+        raise SpecError(f"series = {shown(known)}: expected a dictionary with {', '.join(wanted)}.")
+    least = array("least", least, "the least loss of every atom")
+    if least.ndim != 1:
+        raise SpecError(f"least has shape {least.shape}: expected (n,), the least loss of every atom.")
+    series = {**series, **{name: array(name, series[name]) for name in wanted}}
     floors = {name: float(floor) for name, floor in mean_losses(least, weight, hard).items()}
     return series | {name: np.maximum(series[name] - floors[name], TINY) for name in floors} | {"least": floors}
