@@ -141,11 +141,12 @@ def save(figure: Figure, path: PathLike, kinds: Sequence[str] = ("svg", "pdf", "
 
     from matplotlib import rc_context
 
-    from ..sealed import write_whole
+    from ..sealed import as_path, write_whole
 
     if not hasattr(figure, "savefig") or isinstance(figure, type):
         raise SpecError(f"figure = {shown(figure)}: expected a Figure, as mf.plot_run gives.")
     kinds = [one_of("kinds", kind, KINDS) for kind in listed("kinds", kinds, f"a list of {', '.join(KINDS)}")]
+    path = as_path(path)
     written, layout = [], figure.get_layout_engine()
     for kind in kinds:
         content = io.BytesIO()
