@@ -2,7 +2,6 @@
 
 import itertools
 import math
-import time
 
 import numpy as np
 import pytest
@@ -245,17 +244,15 @@ def nested(depth, **inner):
 )
 def test_noise_on_noise_is_refused_before_it_is_built(make, depth, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    began = time.process_time()
-    with pytest.raises(mf.SpecError, match=r"more than 8192 atoms|more than 16 deep"):
+    with pytest.raises(mf.SpecError, match=r"at most 4096 atoms|more than 16 deep"):
         make(nested(depth, classes=2))
-    assert time.process_time() - began < 5
 
 
 def test_noise_on_noise_has_an_end_in_python():
     task = mf.Mixture()
     for _ in range(10):
         task = mf.variants.label_noise(task, probability=0.1)
-    with pytest.raises(mf.SpecError, match="each of 8192 atoms 2 labels, more than 8192 atoms: take a smaller task"):
+    with pytest.raises(mf.SpecError, match=r"label_noise of 8192 atoms.* at most 4096 atoms; take a smaller task"):
         mf.variants.label_noise(task, probability=0.1)
 
 

@@ -17,9 +17,6 @@ if TYPE_CHECKING:
     from ...tasks.finite import FiniteTask
 
 
-MOST_ATOMS = 2 * ATOM_LIMIT  # so that any task that can be listed may have its labels ±1 turned round once
-
-
 @recipe
 def label_noise(task: Task, *, probability: float) -> FiniteTask:
     """`task` with every label replaced by another one with the given probability, evenly among the other labels.
@@ -37,10 +34,10 @@ def label_noise(task: Task, *, probability: float) -> FiniteTask:
     kinds = np.unique(listed.labels) if listed.loss == "softmax" else np.array([1.0, -1.0])
     least = (len(kinds) - 1) / len(kinds)
     p = real("probability", probability, least=0, below=least, fix="beyond it the wrong label is the likelier one")
-    if len(listed.labels) * len(kinds) > MOST_ATOMS:
+    if len(listed.labels) > ATOM_LIMIT:
         raise SpecError(
-            f"label_noise gives each of {len(listed.labels)} atoms {len(kinds)} labels, more than {MOST_ATOMS} atoms: take a "
-            "smaller task, or noise once instead of noise on noise."
+            f"label_noise of {len(listed.labels)} atoms, {len(kinds)} labels for each: expected at most {ATOM_LIMIT} atoms; take "
+            "a smaller task, or noise once instead of noise on noise."
         )
     index, labels, share, names = [], [], [], []
     for a, (label, name) in enumerate(zip(listed.labels, listed.names)):
