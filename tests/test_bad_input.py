@@ -226,7 +226,7 @@ def test_scores_that_tables_cannot_hold_are_none_of_the_learning_rates_doing():
     atoms = [[("a", 40), ("b", 1)], [("a", -40), ("b", -1)], [("a", 1), ("b", 2)]]
     task = mf.FiniteTask(features=("a", "b"), atoms=atoms, labels=[1, -1, 1])
     network, method = mf.Transformer(3, omega=2.0, seed=1), mf.GradientDescent(0.001, 10, save_every=5)
-    with pytest.raises(mf.DivergedError, match=r"its scores reach .*: train with model='full'"):
+    with pytest.raises(mf.DivergedError, match=r"its scores begin at .*: train with model='full'"):
         mf.train(task, network, method)
     assert mf.train(task, network, method, model="full").dataset.loss[-1] < 0.6
 

@@ -435,7 +435,7 @@ NOISY = mf.variants.NoisyMixture(sigma=0.5, samples=8, test_samples=4)
 )
 def test_neurons_at_a_tie_stay_silent(task, network, model):
     """z = b = 0 exactly: the ReLU's derivative there is 0 on every engine, so nothing ever moves."""
-    with pytest.warns(UserWarning, match="no neuron is on at the start, and descent stays there; raise bias"):
+    with pytest.warns(UserWarning, match="no neuron is on at the start, and nothing moves; raise bias"):
         data = mf.train(task, mf.Transformer(bias=0.0, **network), mf.GradientDescent(0.1, 2), model=model).dataset
     assert np.all(data.w.values == 0)
     assert data.loss.values == pytest.approx(math.log(2))

@@ -206,7 +206,7 @@ def test_a_read_out_of_one_s_own_has_derivatives():
 def test_the_figure_shows_every_sample(mean_field):
     figure = mf.plot.plot_influence(mean_field.sensitivity(TARGET, to="probabilities"))
     assert len(figure.axes[0].patches) == 8
-    with pytest.raises(mf.SpecError, match="no time_by_probabilities"):
+    with pytest.raises(mf.SpecError, match="no dataset with time_by_probabilities"):
         mf.plot.plot_influence(mean_field.sensitivity(TARGET, to="omega"))
 
 

@@ -390,9 +390,9 @@ class Gram(Engine):
         )
 
     def cure(self, dataset):
-        """Scores that a table of exponentials for all atoms cannot hold are none of the learning rate's doing."""
-        most = np.abs(scores(self.population, dataset["A"].values[-1])).max()
-        fix = f"its scores reach {most:.0f} and tables hold them up to {EXP_RANGE:.0f}: train with model='full'"
+        """Scores that a table of exponentials for all atoms cannot hold from the start are none of the learning rate's doing."""
+        most = np.abs(scores(self.population, dataset["A"].values[0])).max()
+        fix = f"its scores begin at {most:.0f} and tables hold them up to {EXP_RANGE:.0f}: train with model='full'"
         return fix if most > EXP_RANGE / 2 else super().cure(dataset)
 
     def resume(self, dataset):

@@ -5,16 +5,18 @@ from dataclasses import replace
 import numpy as np
 
 
-def limit(network, task=None):
+def limit(network, task=None, flow=False):
     """A sentence on what becomes of a Transformer at infinite width, with what to do instead; None where nothing is special.
 
     task   whose symmetry may trap the network; not looked at if not given
 
+    flow   whether it moves by the flow, which leaves z = 0 where descent stays
+
     At any width, a network none of whose neurons is on at the start is told too.
     """
-    if dead(network):
+    if dead(network) and not (flow and network.bias == 0):
         fix = "raise bias, or set value_scale"
-        return f"with w = 0 and b = {network.bias:g} no neuron is on at the start, and descent stays there; {fix}."
+        return f"with w = 0 and b = {network.bias:g} no neuron is on at the start, and nothing moves; {fix}."
     if not network.mean_field:
         return None
     if network.scaled_scores and network.standard and network.attention == "product":

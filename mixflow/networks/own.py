@@ -106,7 +106,7 @@ class Network(ABC):
             found[name] = (("time", *named, *rest), x)
         return found
 
-    def limit(self, task: Task | None = None) -> str | None:
+    def limit(self, task: Task | None = None, flow: bool = False) -> str | None:
         """What infinite width does to it: there is none, so None."""
         return None
 

@@ -80,7 +80,7 @@ class ReadOutNetwork(Network):
         """What makes it another network than the paper's."""
         return [*self.transformer.altered, "answer"]
 
-    def limit(self, task=None):
+    def limit(self, task=None, flow=False):
         """What infinite width does to its attention."""
         return self.transformer.limit()
 

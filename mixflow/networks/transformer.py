@@ -193,11 +193,11 @@ class Transformer(Spec, section="transformer", kind="transformer"):
             return 2.0 / (self.dimension or len(task.features))
         return self.score_scale**2 if self.attention == "direct" else self.score_scale
 
-    def limit(self, task: Task | None = None) -> str | None:
+    def limit(self, task: Task | None = None, flow: bool = False) -> str | None:
         """What becomes of it at infinite width where that is not the ordinary limit: a sentence, or None (`limits.limit`)."""
         from .limits import limit
 
-        return limit(self, task)
+        return limit(self, task, flow)
 
     attention_weights = ("W_K", "W_Q", "W_KQ")  # what the attention stage of a staged run trains
 

@@ -93,7 +93,7 @@ class Vanilla(Spec, section="transformer", kind="vanilla"):
             "probe_answer": (("time", "depth"), answer_probe(task, history["stream"])),
         }
 
-    def limit(self, task: Task | None = None) -> str | None:
+    def limit(self, task: Task | None = None, flow: bool = False) -> str | None:
         """What infinite width does to it: it has a finite one, so None."""
         return None
 

@@ -110,7 +110,8 @@ def checked(task, network, method):
 
 def _announce(engines):
     """Warn, before anything is computed, where infinite width freezes a network, makes it random or traps it."""
-    said = {engine.network.limit(None if engine.vectors_only else engine.task): None for engine in engines}
+    about = [(engine.network, None if engine.vectors_only else engine.task, engine.method.flows) for engine in engines]
+    said = {network.limit(task, flow): None for network, task, flow in about}
     for sentence in filter(None, said):
         warnings.warn(sentence, stacklevel=4)  # the caller of train, behind the door to float64
 
